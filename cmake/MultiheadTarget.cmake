@@ -1,0 +1,22 @@
+# Targets of the project: warnings, include paths, sources by folder.
+
+add_library(multihead_flags INTERFACE)
+target_compile_options(multihead_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
+
+# multihead_library(NAME FOLDERS a b ..): a library of all src/<folder>/*.cpp.
+# Sources see include/ and src/; users see include/ alone.
+function(multihead_library name)
+  cmake_parse_arguments(ARG "" "" "FOLDERS" ${ARGN})
+  set(sources)
+  foreach(folder IN LISTS ARG_FOLDERS)
+    file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
+    list(APPEND sources ${found})
+  endforeach()
+  add_library(${name} ${sources})
+  add_library(multihead::${name} ALIAS ${name})
+  target_include_directories(${name}
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:multihead_flags>)
+endfunction()

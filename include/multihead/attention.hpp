@@ -1,0 +1,92 @@
+// Fused scaled-dot-product attention on the CPU.
+//
+//   scores[b,h,i,j] = scale * dot(q[b,i,h,:], k[b,j,g,:])     g = h / (H / Hkv)
+//   probs[b,h,i,:]  = softmax of the visible scores[b,h,i,:]
+//   out[b,i,h,:]    = sum_j probs[b,h,i,j] * v[b,j,g,:]
+//
+// The [Sq, Skv] matrix is never stored: docs/algorithm.md, section 2.
+//
+// Views are indexed [batch, token, head, feature] whatever the layout in memory: for a bhsd buffer pass
+// TensorView({B, H, S, D}).permute({0, 2, 1, 3}).
+#pragma once
+
+#include "multihead/any_view.hpp"
+#include "multihead/attention_options.hpp"
+
+namespace multihead {
+
+/// q, k, v: each f32, bf16 or f16 in any mixture, or all f64. Last axis contiguous; other strides free, 0 included.
+struct AttentionInput {
+  InputView<4> q;  ///< [B, Sq, H, D]
+  InputView<4> k;  ///< [B, Skv, Hkv, D]
+  InputView<4> v;  ///< [B, Skv, Hkv, Dv]
+};
+
+/// Give `row_max` and `row_sum` buffers if attention_backward follows. Absent views are not computed.
+struct AttentionOutput {
+  OutputView<4> out;           ///< [B, Sq, H, Dv], f32, bf16 or f16; f64 with f64
+  OutputView<4> probs = {};    ///< [B, H, Sq, Skv] or the part that options.probs selects; f32 (f64 with f64)
+  OutputView<3> row_max = {};  ///< [B, H, Sq], f32 (f64 with f64): the largest visible score (or sink)
+  OutputView<3> row_sum = {};  ///< [B, H, Sq]: sum of exp(score - row_max)
+  OutputView<3> lse = {};      ///< [B, H, Sq]: row_max + log(row_sum), natural
+};
+
+/// Computes attention.
+///
+/// @param input   read only
+/// @param output  overwritten; must not overlap the input
+/// @throws ShapeError        if extents, strides or options disagree. Nothing has been written by then.
+/// @throws UnsupportedError  if a dtype is of the wrong kind. Nothing has been written by then.
+///
+/// Cost     2*B*H*Sq*Skv*(D + Dv) flops; about half with a square causal mask; hidden tiles cost nothing.
+/// Memory   a few tiles per thread, whatever Sq and Skv are.
+/// Threads  the result is bitwise equal for any thread count and any batch mates.
+/// Source   Milakov & Gimelshein 2018, alg. 3; Dao 2023, alg. 1.
+void attention_forward(const AttentionInput& input, const AttentionOutput& output,
+                       const AttentionOptions& options = {});
+
+/// What the forward left behind, and the gradients that come from above.
+struct AttentionBackwardInput {
+  InputView<4> q, k, v;    ///< as given to the forward
+  InputView<4> out;        ///< [B, Sq, H, Dv] as returned
+  InputView<3> row_max;    ///< [B, H, Sq] as returned
+  InputView<3> row_sum;    ///< [B, H, Sq] as returned
+  InputView<4> dout;       ///< [B, Sq, H, Dv]
+  InputView<3> dlse = {};  ///< [B, H, Sq]; unset = 0
+};
+
+/// Absent views are not computed. dtypes as their primals may be; dbias, dsinks, dslopes f32 (f64 with f64).
+struct AttentionGradients {
+  OutputView<4> dq = {};       ///< [B, Sq, H, D]
+  OutputView<4> dk = {};       ///< [B, Skv, Hkv, D]
+  OutputView<4> dv = {};       ///< [B, Skv, Hkv, Dv]
+  BroadcastOutput dbias = {};  ///< the shape of bias, reduced over its broadcast axes
+  OutputView<1> dsinks = {};   ///< [H]
+  OutputView<1> dslopes = {};  ///< [H], the gradient of alibi_slopes
+};
+
+/// Gradients of attention. `options` must be those of the forward (probs selection is ignored).
+///
+/// @param gradients  overwritten; must not overlap the inputs
+/// @throws ShapeError, UnsupportedError  as attention_forward; page_table is refused
+///
+/// Cost     5*2*B*H*Sq*Skv*D flops for dq, dk and dv; dbias adds two products of five.
+/// Memory   tiles, and one [Sq, D] buffer a head in flight; nothing of size [Sq, Skv].
+/// Threads  deterministic, bitwise equal for any thread count and any batch mates.
+/// Source   Dao et al. 2022, alg. 4; Dao 2023, alg. 2.
+void attention_backward(const AttentionBackwardInput& input, const AttentionGradients& gradients,
+                        const AttentionOptions& options = {});
+
+/// Two partial results over disjoint sets of keys, each out [B, Sq, H, Dv] with its lse [B, H, Sq].
+struct PartialAttention {
+  InputView<4> out;
+  InputView<3> lse;
+};
+
+/// Joins two partial results exactly as if their keys had been seen together; empty ones (lse = -infinity) included.
+/// output.out and output.lse may be the buffers of `a` or `b`. Other fields of output must be absent.
+/// @throws ShapeError, UnsupportedError  before anything is written
+void attention_merge(const PartialAttention& a, const PartialAttention& b, const AttentionOutput& output,
+                     Executor* threads = nullptr);
+
+}  // namespace multihead

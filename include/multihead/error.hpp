@@ -1,0 +1,34 @@
+// The errors of the library. Each text reads
+//   function: rule, got name=value, name=value; hint
+// so that a person sees the rule and every number of the disagreement. The library never prints and never aborts.
+#pragma once
+
+#include <stdexcept>
+
+namespace multihead {
+
+/// Root of all errors thrown by the library.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Extents, strides or option values that contradict each other or the rules of a function.
+class ShapeError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A file that is missing, damaged, or contradicts itself.
+class CheckpointError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Well-formed input of a kind that is not handled.
+class UnsupportedError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace multihead

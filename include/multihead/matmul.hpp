@@ -1,0 +1,29 @@
+// The projection product, on the same micro-kernel as attention.
+//
+//   c[m,n] = sum_k a[m,k] * b[n,k] + bias[n]        (with `accumulate`: added to what c holds)
+//
+// b is [n, k], as weights [out_features, in_features] lie: y = x W^T. Any strides: pass b.permute({1, 0}) for x W.
+#pragma once
+
+#include "multihead/tensor.hpp"
+#include "multihead/tensor_view.hpp"
+#include "multihead/threads.hpp"
+
+namespace multihead {
+
+template <class T>
+struct MatmulOptions {
+  TensorView<const T, 1> bias = {};  ///< [n]; absent = 0
+  bool accumulate = false;
+  Executor* threads = nullptr;  ///< the result is the same bits for any
+};
+
+/// T is float or double. a [m, k] and b [n, k] with any strides; c [m, n] with a contiguous last axis.
+/// @throws ShapeError  if extents disagree or c's last axis is not contiguous, before anything is written
+/// Cost 2*m*n*k flops; memory: packed tiles of b.
+void matmul(TensorView<const float, 2> a, TensorView<const float, 2> b, TensorView<float, 2> c,
+            const MatmulOptions<float>& options = {});
+void matmul(TensorView<const double, 2> a, TensorView<const double, 2> b, TensorView<double, 2> c,
+            const MatmulOptions<double>& options = {});
+
+}  // namespace multihead

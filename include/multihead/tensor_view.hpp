@@ -1,0 +1,109 @@
+// A strided, non-owning view of a dense array. Views go in, owners come out.
+//
+//   element(i0, .., iR-1) = data[i0*stride(0) + .. + iR-1*stride(R-1)]      strides in elements
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "multihead/types.hpp"
+
+namespace multihead {
+
+/// View of rank R. Strides count elements and may be 0 (an expanded axis) or negative.
+/// A default-constructed view is absent: it tests false.
+template <class T, int R>
+class TensorView {
+ public:
+  using Extents = std::array<index_t, R>;
+
+  constexpr TensorView() = default;
+
+  /// A contiguous array, last axis fastest.
+  constexpr TensorView(T* data, Extents shape) : data_(data), shape_(shape), present_(true) {
+    index_t step = 1;
+    for (int axis = R - 1; axis >= 0; --axis) {
+      stride_[axis] = step;
+      step *= shape[axis];
+    }
+  }
+
+  constexpr TensorView(T* data, Extents shape, Extents stride)
+      : data_(data), shape_(shape), stride_(stride), present_(true) {}
+
+  /// A view of T is a view of const T.
+  constexpr operator TensorView<const T, R>() const
+    requires(!std::is_const_v<T>)
+  {
+    return present_ ? TensorView<const T, R>(data_, shape_, stride_) : TensorView<const T, R>();
+  }
+
+  constexpr explicit operator bool() const { return present_; }
+  constexpr T* data() const { return data_; }
+  constexpr index_t shape(int axis) const { return shape_[axis]; }
+  constexpr index_t stride(int axis) const { return stride_[axis]; }
+  constexpr const Extents& shape() const { return shape_; }
+  constexpr const Extents& stride() const { return stride_; }
+
+  constexpr index_t size() const {
+    index_t n = 1;
+    for (index_t extent : shape_) n *= extent;
+    return n;
+  }
+
+  constexpr bool is_contiguous() const {
+    index_t step = 1;
+    for (int axis = R - 1; axis >= 0; --axis) {
+      if (shape_[axis] != 1 && stride_[axis] != step) return false;
+      step *= shape_[axis];
+    }
+    return true;
+  }
+
+  template <class... I>
+    requires(sizeof...(I) == R)
+  constexpr T& operator()(I... index) const {
+    const Extents at{static_cast<index_t>(index)...};
+    index_t offset = 0;
+    for (int axis = 0; axis < R; ++axis) offset += at[axis] * stride_[axis];
+    return data_[offset];
+  }
+
+  /// The axes in another order: result axis a is this view's axis order[a].
+  constexpr TensorView permute(std::array<int, R> order) const {
+    TensorView result = *this;
+    for (int axis = 0; axis < R; ++axis) {
+      result.shape_[axis] = shape_[order[axis]];
+      result.stride_[axis] = stride_[order[axis]];
+    }
+    return result;
+  }
+
+  /// Entries [begin, end) along one axis.
+  constexpr TensorView slice(int axis, index_t begin, index_t end) const {
+    TensorView result = *this;
+    result.data_ = data_ + begin * stride_[axis];
+    result.shape_[axis] = end - begin;
+    return result;
+  }
+
+  /// Entry `index` of the first axis, one rank lower.
+  constexpr auto operator[](index_t index) const
+    requires(R > 1)
+  {
+    std::array<index_t, R - 1> shape{}, stride{};
+    for (int axis = 1; axis < R; ++axis) {
+      shape[axis - 1] = shape_[axis];
+      stride[axis - 1] = stride_[axis];
+    }
+    return TensorView<T, R - 1>(data_ + index * stride_[0], shape, stride);
+  }
+
+ private:
+  T* data_ = nullptr;
+  Extents shape_{};
+  Extents stride_{};
+  bool present_ = false;
+};
+
+}  // namespace multihead

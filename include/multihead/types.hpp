@@ -1,0 +1,76 @@
+// Scalar types of the library: the index type, the half-width floats, and the run-time dtype.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+namespace multihead {
+
+/// Every extent, stride and index.
+using index_t = std::int64_t;
+
+/// bfloat16: the upper half of an IEEE binary32. Storage only; arithmetic happens in f32.
+struct bf16 {
+  std::uint16_t bits = 0;
+};
+
+/// IEEE binary16. Storage only; arithmetic happens in f32.
+struct f16 {
+  std::uint16_t bits = 0;
+};
+
+/// Element type of a type-erased view.
+enum class DType : std::uint8_t { f32, f64, bf16, f16, boolean, i64 };
+
+/// Bytes of one element.
+constexpr index_t dtype_bytes(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+    case DType::i64: return 8;
+    case DType::f32: return 4;
+    case DType::bf16:
+    case DType::f16: return 2;
+    case DType::boolean: return 1;
+  }
+  return 0;
+}
+
+/// "f32", "bf16", ...: as it stands in error texts and JSON.
+constexpr const char* dtype_name(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return "f32";
+    case DType::f64: return "f64";
+    case DType::bf16: return "bf16";
+    case DType::f16: return "f16";
+    case DType::boolean: return "bool";
+    case DType::i64: return "i64";
+  }
+  return "?";
+}
+
+/// dtype_of<T>: the DType of a C++ element type, const or not. No other type can be viewed.
+template <class T>
+inline constexpr DType dtype_of = dtype_of<std::remove_const_t<T>>;
+template <>
+inline constexpr DType dtype_of<float> = DType::f32;
+template <>
+inline constexpr DType dtype_of<double> = DType::f64;
+template <>
+inline constexpr DType dtype_of<bf16> = DType::bf16;
+template <>
+inline constexpr DType dtype_of<f16> = DType::f16;
+template <>
+inline constexpr DType dtype_of<bool> = DType::boolean;
+template <>
+inline constexpr DType dtype_of<index_t> = DType::i64;
+
+/// Exact.
+inline float to_float(bf16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
+float to_float(f16 x);
+
+/// Round to nearest, ties to even; NaN stays NaN, overflow becomes infinity.
+bf16 to_bf16(float x);
+f16 to_f16(float x);
+
+}  // namespace multihead
