@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""architecture.py can fail: each rule against a small tree that breaks it."""
+
+import pathlib
+import tempfile
+import unittest
+
+import architecture
+
+
+def faults_of(files):
+    """The faults of a tree given as {path: content}."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for path, content in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(content, encoding="utf-8")
+        return architecture.check(root)[0]
+
+
+class Includes(unittest.TestCase):
+    def expect(self, path, include, *faults, others=()):
+        """`include` in `path` gives these faults; `others` exist too."""
+        tree = {other: "" for other in others} | {path: f"// a file\n#include {include}\n"}
+        name = include.strip('<">')
+        self.assertEqual(faults_of(tree), [f"{path}:2: {name}: {fault}" for fault in faults])
+
+    def test_downwards_is_right(self):
+        self.expect("src/nn/linear.cpp", '"core/require.hpp"')
+        self.expect("src/attention/forward.cpp", '"kernels/table.hpp"')
+        self.expect("src/nn/linear.cpp", '"nn/blocks.hpp"')
+        self.expect("src/report/page.cpp", '"multihead/lens.hpp"', others=["src/lens/lens.cpp"])
+
+    def test_upwards(self):
+        self.expect("src/core/tensor.cpp", '"attention/plan.hpp"', "core must not use attention: it is not below it")
+        self.expect("src/nn/linear.cpp", '"multihead/model.hpp"', "nn must not use models: it is not below it",
+                    others=["src/models/model.cpp"])
+
+    def test_sideways(self):
+        self.expect("src/text/wordpiece.cpp", '"models/bert.hpp"', "text must not use models: it is not below it")
+        self.expect("src/io/npy.cpp", '"nn/linear.hpp"', "io must not use nn: it is not below it")
+
+    def test_faces_see_public_headers_only(self):
+        self.expect("cli/main.cpp", '"multihead/error.hpp"')
+        self.expect("cli/main.cpp", '"args.hpp"', others=["cli/args.hpp"])
+        self.expect("cli/main.cpp", '"core/require.hpp"', "cli/ sees include/multihead/ only")
+        self.expect("examples/01.cpp", '"nn/linear.hpp"', "examples/ sees include/multihead/ only")
+        self.expect("reference/forward.cpp", '"kernels/exp.hpp"', "reference/ sees include/multihead/ only")
+        self.expect("cli/main.cpp", '"reference/forward.hpp"', "reference/ is for tests and bench only")
+
+    def test_public_headers_use_nothing_private(self):
+        self.expect("include/multihead/error.hpp", '"core/require.hpp"', "a public header must not use src/")
+        self.expect("include/multihead/model.hpp", "<nlohmann/json.hpp>", "a public header must not use a library",
+                    others=["src/models/model.cpp"])
+        self.expect("include/multihead/attention_options.hpp", '"multihead/attention.hpp"',
+                    others=["src/attention/attention.cpp"])
+        self.expect("include/multihead/error.hpp", '"multihead/attention.hpp"',
+                    "core must not use attention: it is not below it", others=["src/attention/attention.cpp"])
+
+    def test_libraries_keep_to_their_folders(self):
+        self.expect("src/kernels/exp.cpp", "<hwy/highway.h>")
+        self.expect("src/attention/forward.cpp", "<hwy/highway.h>", "attention must not use hwy")
+        self.expect("src/attention/forward.cpp", "<immintrin.h>", "attention must not use immintrin.h")
+        self.expect("src/nn/linear.cpp", "<fmt/format.h>", "nn must not use fmt")
+        self.expect("src/io/npy.cpp", "<unicode/uchar.h>", "io must not use unicode")
+        self.expect("src/io/npy.cpp", "<boost/any.hpp>", "unknown library; name who may use it in LIBRARIES")
+        for header in ["<vector>", "<cstdint>", "<sys/mman.h>", "<unistd.h>", "<source_location>"]:
+            self.expect("src/io/npy.cpp", header)
+
+    def test_a_file_has_its_place(self):
+        self.expect("src/misc/a.cpp", "<vector>", "src/misc is not in the picture")
+        self.expect("include/multihead/lost.hpp", "<vector>",
+                    "no single src/<folder>/ has a source of this header's name; name its folder in HEADER_FOLDER")
+        self.expect("src/nn/linear.cpp", '"blocks.hpp"', 'write it from src/: "nn/blocks.hpp"',
+                    others=["src/nn/blocks.hpp"])
+        self.expect("src/nn/linear.cpp", '"nowhere.hpp"', "not found under src/ or include/")
+
+
+class Lengths(unittest.TestCase):
+    def test_limits(self):
+        for path, kind, limit in [("include/multihead/error.hpp", "header", 150), ("src/nn/a.hpp", "header", 150),
+                                  ("src/kernels/a.cpp", "kernel", 250), ("cli/a.cpp", "source", 400),
+                                  ("tests/unit/a.cpp", "source", 400)]:
+            self.assertEqual(faults_of({path: "\n" * limit}), [])
+            self.assertEqual(faults_of({path: "\n" * (limit + 1)}),
+                             [f"{path}:{limit + 1}: a {kind} must have at most {limit} lines, got {limit + 1}"])
+
+
+if __name__ == "__main__":
+    unittest.main()
