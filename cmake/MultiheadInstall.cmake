@@ -1,16 +1,19 @@
-# Install and export: find_package(multihead) in another project gives multihead::multihead.
+# Install and export: see multihead-config.cmake.in for what another project finds.
 include(CMakePackageConfigHelpers)
 
-set(targets multihead)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/multihead)
+install(TARGETS multihead EXPORT multihead-targets)
+install(EXPORT multihead-targets NAMESPACE multihead:: DESTINATION ${package_dir})
 if(TARGET multihead_models)
-  list(APPEND targets multihead_models)
+  set_target_properties(multihead_models PROPERTIES EXPORT_NAME models)
+  install(TARGETS multihead_models EXPORT multihead-models-targets)
+  install(EXPORT multihead-models-targets NAMESPACE multihead:: DESTINATION ${package_dir})
 endif()
-install(TARGETS ${targets} EXPORT multihead-targets)
+
 install(DIRECTORY include/multihead DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(EXPORT multihead-targets NAMESPACE multihead:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/multihead)
-configure_package_config_file(cmake/multihead-config.cmake.in multihead-config.cmake
-  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/multihead)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+configure_package_config_file(cmake/multihead-config.cmake.in multihead-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(multihead-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/multihead-config.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/multihead-config-version.cmake
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/multihead)
+        DESTINATION ${package_dir})
