@@ -1,0 +1,115 @@
+// Named tensors in safetensors files: mapped, checked in full before the first read, never executed.
+//
+//   file = header_bytes (u64, little endian) | header (JSON) | data
+//   header = {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, .., "__metadata__": {..}}
+//
+// A file is refused unless its tensors tile the data area exactly: no gap, no overlap, no rest, every byte count
+// equal to product(shape) times the element size. See docs/checkpoints.md.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "multihead/tensor.hpp"
+
+namespace multihead {
+
+/// One tensor as it lies in a file.
+struct StoredTensor {
+  std::string dtype;                ///< as the file spells it: "F32", "BF16", "I64", ..
+  std::vector<index_t> shape;       ///< row-major
+  std::span<const std::byte> data;  ///< little endian, possibly unaligned
+};
+
+/// The tensors of one file, or of all shards of an index. Copies share the mapping, which lives as long as any copy.
+/// The files must not be truncated meanwhile: the operating system then raises SIGBUS on a read.
+class Safetensors {
+ public:
+  /// Sorted.
+  const std::vector<std::string>& names() const;
+
+  /// The tensor, or null where there is none of that name.
+  const StoredTensor* find(std::string_view name) const;
+
+  /// The tensor. @throws CheckpointError  naming it, where there is none
+  const StoredTensor& at(std::string_view name) const;
+
+  /// A copy converted to T, which is float or double.
+  /// @throws CheckpointError   if there is no such tensor, or its rank is not R
+  /// @throws UnsupportedError  if it is stored as anything else than F32, F64, BF16 or F16
+  template <class T, int R>
+  Tensor<T, R> read(std::string_view name) const {
+    std::array<index_t, R> shape{};
+    const StoredTensor& stored = checked(name, R, shape.data());
+    Tensor<T, R> result(shape);
+    convert(stored, name, dtype_of<T>, result.data());
+    return result;
+  }
+
+  /// The stored bytes seen as T without a copy; absent where the stored dtype is another or the data are not aligned.
+  /// @throws CheckpointError  if there is no such tensor, or its rank is not R
+  template <class T, int R>
+  TensorView<const T, R> view(std::string_view name) const {
+    std::array<index_t, R> shape{};
+    const StoredTensor& stored = checked(name, R, shape.data());
+    const bool fits = holds(stored, dtype_of<T>, alignof(T));
+    return fits ? TensorView<const T, R>(reinterpret_cast<const T*>(stored.data.data()), shape)
+                : TensorView<const T, R>();
+  }
+
+  /// Free text of the header, from "__metadata__"; of the first shard where there are several.
+  const std::map<std::string, std::string>& metadata() const;
+
+ private:
+  friend Safetensors load_safetensors(const std::filesystem::path&);
+  struct Impl;
+
+  const StoredTensor& checked(std::string_view name, int rank, index_t* shape) const;
+  static bool holds(const StoredTensor& stored, DType dtype, std::size_t alignment);
+  void convert(const StoredTensor& stored, std::string_view name, DType dtype, void* out) const;
+
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// Maps a .safetensors file, the shards of a .index.json, or a folder that holds model.safetensors or, failing that,
+/// model.safetensors.index.json.
+///
+/// A shard is a plain file name in the folder of its index; every tensor of the index must be in its shard.
+/// @throws CheckpointError  if a file is missing or breaks a rule of the format
+/// Cost  reads the headers alone.
+Safetensors load_safetensors(const std::filesystem::path& path);
+
+/// A tensor to be written. `data` is row-major, little endian.
+struct TensorToSave {
+  std::string name;
+  StoredTensor tensor;
+};
+
+/// @throws ShapeError  if the view is not contiguous
+template <class T, int R>
+TensorToSave tensor_to_save(std::string name, TensorView<T, R> view);
+
+/// Writes a file with the largest elements first, then by name, so that the same tensors give the same bytes and every
+/// tensor is aligned. The file appears under its name at once and complete, or not at all.
+/// @throws ShapeError       if two names are equal, or bytes and shape disagree
+/// @throws CheckpointError  if the file cannot be written
+void save_safetensors(const std::filesystem::path& path, std::span<const TensorToSave> tensors,
+                      const std::map<std::string, std::string>& metadata = {});
+
+namespace detail {
+TensorToSave contiguous_tensor(std::string name, DType dtype, std::span<const index_t> shape, const void* data,
+                               bool contiguous);
+}
+
+template <class T, int R>
+TensorToSave tensor_to_save(std::string name, TensorView<T, R> view) {
+  return detail::contiguous_tensor(std::move(name), dtype_of<T>, view.shape(), view.data(), view.is_contiguous());
+}
+
+}  // namespace multihead

@@ -1,0 +1,15 @@
+// JSON files of a model folder, read with limits: size, depth, no key twice.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace multihead {
+
+/// Parses a JSON file of at most 64 MiB, nested at most 64 deep.
+/// @throws CheckpointError  in the name of `function`, if it is missing, is not valid JSON in UTF-8, is larger or
+///                          deeper, or an object has a key twice
+nlohmann::json read_json(const std::filesystem::path& path, std::string_view function);
+
+}  // namespace multihead
