@@ -29,7 +29,8 @@ class Tensor {
 
   Tensor() = default;
   explicit Tensor(Extents shape) : shape_(shape), size_(checked_size(shape.data(), R, sizeof(T))) {
-    data_.reset(static_cast<T*>(::operator new(static_cast<std::size_t>(size_) * sizeof(T) + 64, std::align_val_t{64})));
+    data_.reset(
+        static_cast<T*>(::operator new(static_cast<std::size_t>(size_) * sizeof(T) + 64, std::align_val_t{64})));
     std::fill_n(data_.get(), size_, T{});
   }
 

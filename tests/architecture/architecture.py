@@ -21,7 +21,8 @@ LEVELS = [
 LEVEL = {folder: level for level, row in enumerate(LEVELS) for folder in row}
 ENGINE = {"core", "kernels", "attention", "nn"}
 
-# Public headers belong to the folder that has a source of their name; these have none.
+# include/multihead/<folder>/ belongs to that folder, another public header to the folder that has a source of its name.
+# These have none:
 HEADER_FOLDER = {
     "any_view": "core",
     "error": "core",
@@ -49,14 +50,17 @@ LIBRARIES = {
 }
 SYSTEM = re.compile(r"[a-z_]+|(sys/)?[a-z_]+\.h|c(std)?[a-z]+")  # C++ and POSIX headers
 
-LINES = {"header": 150, "kernel": 250, "source": 400}
+LINES = {"header": 150, "kernel": 250, "example": 60, "source": 400}
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
 def folder_of_header(root, name):
     """The folder of include/multihead/<name>."""
-    stem = pathlib.PurePath(name).stem
+    path = pathlib.PurePath(name)
+    stem = path.stem
+    if len(path.parts) > 1:
+        return path.parts[0] if path.parts[0] in LEVEL else None
     if stem in HEADER_FOLDER:
         return HEADER_FOLDER[stem]
     homes = [folder for folder in LEVEL if (root / "src" / folder / f"{stem}.cpp").exists()]
@@ -72,7 +76,7 @@ def fault_of_include(root, file, quote, path):
         if own not in LEVEL:
             return f"src/{own} is not in the picture"
     elif place == "include":
-        own = folder_of_header(root, file.name)
+        own = folder_of_header(root, file.relative_to("include/multihead"))
         if own is None:
             return "no single src/<folder>/ has a source of this header's name; name its folder in HEADER_FOLDER"
     else:
@@ -111,7 +115,9 @@ def fault_of_length(file, num_lines):
     kind = "source" if file.suffix == ".cpp" else "header"
     if file.parts[:2] == ("src", "kernels"):
         kind = "kernel"
-    return f"a {kind} must have at most {LINES[kind]} lines, got {num_lines}" if num_lines > LINES[kind] else None
+    elif file.parts[0] == "examples":
+        kind = "example"
+    return f"{kind}s must have at most {LINES[kind]} lines, got {num_lines}" if num_lines > LINES[kind] else None
 
 
 def check(root):

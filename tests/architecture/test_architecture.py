@@ -30,11 +30,15 @@ class Includes(unittest.TestCase):
         self.expect("src/attention/forward.cpp", '"kernels/table.hpp"')
         self.expect("src/nn/linear.cpp", '"nn/blocks.hpp"')
         self.expect("src/report/page.cpp", '"multihead/lens.hpp"', others=["src/lens/lens.cpp"])
+        self.expect("src/models/bert.cpp", '"multihead/nn/linear.hpp"')
 
     def test_upwards(self):
         self.expect("src/core/tensor.cpp", '"attention/plan.hpp"', "core must not use attention: it is not below it")
         self.expect("src/nn/linear.cpp", '"multihead/model.hpp"', "nn must not use models: it is not below it",
                     others=["src/models/model.cpp"])
+
+        self.expect("include/multihead/nn/linear.hpp", '"multihead/models/bert.hpp"',
+                    "nn must not use models: it is not below it")
 
     def test_sideways(self):
         self.expect("src/text/wordpiece.cpp", '"models/bert.hpp"', "text must not use models: it is not below it")
@@ -78,12 +82,17 @@ class Includes(unittest.TestCase):
 
 class Lengths(unittest.TestCase):
     def test_limits(self):
-        for path, kind, limit in [("include/multihead/error.hpp", "header", 150), ("src/nn/a.hpp", "header", 150),
-                                  ("src/kernels/a.cpp", "kernel", 250), ("cli/a.cpp", "source", 400),
-                                  ("tests/unit/a.cpp", "source", 400)]:
+        for path, kind, limit in [
+            ("include/multihead/error.hpp", "header", 150),
+            ("src/nn/a.hpp", "header", 150),
+            ("src/kernels/a.cpp", "kernel", 250),
+            ("examples/a.cpp", "example", 60),
+            ("cli/a.cpp", "source", 400),
+            ("tests/unit/a.cpp", "source", 400),
+        ]:
             self.assertEqual(faults_of({path: "\n" * limit}), [])
             self.assertEqual(faults_of({path: "\n" * (limit + 1)}),
-                             [f"{path}:{limit + 1}: a {kind} must have at most {limit} lines, got {limit + 1}"])
+                             [f"{path}:{limit + 1}: {kind}s must have at most {limit} lines, got {limit + 1}"])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 // y = x W^T + b through the installed library, by two threads.
-#include <multihead/matmul.hpp>
-
 #include <cstdio>
+#include <multihead/matmul.hpp>
 
 int main() {
   multihead::Threads threads(2);
