@@ -1,0 +1,43 @@
+// Random numbers of the tests: one printed seed a run.
+#pragma once
+
+#include <cstdint>
+#include <random>
+
+#include "multihead/types.hpp"
+
+namespace multihead::test {
+
+/// The seed of this run: MULTIHEAD_TEST_SEED if set, else a fresh one. Printed when first asked for.
+std::uint64_t run_seed();
+
+/// SplitMix64 behind a few conveniences; the same numbers on every platform.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+
+  std::uint64_t bits() {
+    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+  }
+  /// In [low, high).
+  double uniform(double low = -1, double high = 1) {
+    return low + (high - low) * (static_cast<double>(bits() >> 11) * 0x1p-53);
+  }
+  /// In [low, high], both included.
+  index_t integer(index_t low, index_t high) {
+    return low + static_cast<index_t>(bits() % static_cast<std::uint64_t>(high - low + 1));
+  }
+  bool chance(double probability) { return uniform(0, 1) < probability; }
+  template <class Container>
+  const auto& pick(const Container& from) {
+    return from[static_cast<std::size_t>(integer(0, static_cast<index_t>(from.size()) - 1))];
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace multihead::test
