@@ -21,13 +21,12 @@ LEVELS = [
 LEVEL = {folder: level for level, row in enumerate(LEVELS) for folder in row}
 ENGINE = {"core", "kernels", "attention", "nn"}
 
-# include/multihead/<folder>/ belongs to that folder, another public header to the folder that has a source of its name.
-# These have none:
+# include/multihead/<folder>/ and <folder>.hpp belong to that folder, another public header to the folder that has a
+# source of its name. These have none:
 HEADER_FOLDER = {
     "any_view": "core",
     "error": "core",
     "tensor_view": "core",
-    "attention": "attention",
     "attention_options": "attention",
 }
 
@@ -61,6 +60,8 @@ def folder_of_header(root, name):
     stem = path.stem
     if len(path.parts) > 1:
         return path.parts[0] if path.parts[0] in LEVEL else None
+    if stem in LEVEL:
+        return stem
     if stem in HEADER_FOLDER:
         return HEADER_FOLDER[stem]
     homes = [folder for folder in LEVEL if (root / "src" / folder / f"{stem}.cpp").exists()]
