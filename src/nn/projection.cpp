@@ -1,0 +1,69 @@
+#include "nn/projection.hpp"
+
+#include "multihead/matmul.hpp"
+
+namespace multihead::nn {
+namespace {
+
+// All tokens as the rows of one matrix, where the strides allow it; else one matrix a sequence.
+template <class T>
+bool is_one_matrix(TensorView<T, 3> x) {
+  return x.shape(0) == 1 || x.stride(0) == x.shape(1) * x.stride(1);
+}
+
+template <class T>
+TensorView<T, 2> as_matrix(TensorView<T, 3> x) {
+  return {x.data(), {x.shape(0) * x.shape(1), x.shape(2)}, {x.stride(1), x.stride(2)}};
+}
+
+// Calls run(a, c) with the token rows of both: once, or once a sequence.
+template <class A, class C, class Run>
+void for_rows(TensorView<A, 3> a, TensorView<C, 3> c, Run&& run) {
+  if (is_one_matrix(a) && is_one_matrix(c)) return run(as_matrix(a), as_matrix(c));
+  for (index_t b = 0; b < a.shape(0); ++b) run(a[b], c[b]);
+}
+
+}  // namespace
+
+template <class T>
+void project(TensorView<const T, 3> x, const Tensor<T, 2>& w, const Tensor<T, 1>& b, TensorView<T, 3> y,
+             Executor* threads) {
+  for_rows(x, y, [&](TensorView<const T, 2> rows, TensorView<T, 2> out) {
+    matmul(rows, w.view(), out, {.bias = view_of(b), .threads = threads});
+  });
+}
+
+template <class T>
+void project_backward(TensorView<const T, 3> x, const Tensor<T, 2>& w, TensorView<const T, 3> dy,
+                      const ProjectionGradients<T>& gradients, Executor* threads) {
+  if (gradients.dx) {
+    for_rows(dy, gradients.dx, [&](TensorView<const T, 2> drows, TensorView<T, 2> dx) {
+      matmul(drows, w.view().permute({1, 0}), dx, {.accumulate = gradients.accumulate_dx, .threads = threads});
+    });
+  }
+  if (gradients.dw && gradients.dw->data()) {
+    for_rows(dy, x, [&](TensorView<const T, 2> drows, TensorView<const T, 2> rows) {
+      matmul(drows.permute({1, 0}), rows.permute({1, 0}), gradients.dw->view(),
+             {.accumulate = true, .threads = threads});
+    });
+  }
+  if (gradients.db && gradients.db->data()) {
+    Tensor<T, 1>& db = *gradients.db;
+    for (index_t b = 0; b < dy.shape(0); ++b) {
+      for (index_t i = 0; i < dy.shape(1); ++i) {
+        for (index_t n = 0; n < dy.shape(2); ++n) db(n) += dy(b, i, n);
+      }
+    }
+  }
+}
+
+template void project(TensorView<const float, 3>, const Tensor<float, 2>&, const Tensor<float, 1>&,
+                      TensorView<float, 3>, Executor*);
+template void project(TensorView<const double, 3>, const Tensor<double, 2>&, const Tensor<double, 1>&,
+                      TensorView<double, 3>, Executor*);
+template void project_backward(TensorView<const float, 3>, const Tensor<float, 2>&, TensorView<const float, 3>,
+                               const ProjectionGradients<float>&, Executor*);
+template void project_backward(TensorView<const double, 3>, const Tensor<double, 2>&, TensorView<const double, 3>,
+                               const ProjectionGradients<double>&, Executor*);
+
+}  // namespace multihead::nn

@@ -1,0 +1,34 @@
+// y = x W^T + b over all tokens of [B, S, width], and its gradients.
+#pragma once
+
+#include "multihead/tensor.hpp"
+#include "multihead/tensor_view.hpp"
+#include "multihead/threads.hpp"
+
+namespace multihead::nn {
+
+/// An absent view where the tensor has no data.
+template <class T, int R>
+TensorView<const T, R> view_of(const Tensor<T, R>& tensor) {
+  return tensor.data() ? tensor.view() : TensorView<const T, R>();
+}
+
+/// x [B, S, in] any strides, w [out, in], b [out] or absent -> y [B, S, out], last axis contiguous.
+template <class T>
+void project(TensorView<const T, 3> x, const Tensor<T, 2>& w, const Tensor<T, 1>& b, TensorView<T, 3> y,
+             Executor* threads);
+
+/// Gradients of project. Absent dx, null dw and db are not computed.
+template <class T>
+struct ProjectionGradients {
+  TensorView<T, 3> dx = {};    ///< [B, S, in], last axis contiguous
+  bool accumulate_dx = false;  ///< false: overwritten
+  Tensor<T, 2>* dw = nullptr;  ///< [out, in], added to
+  Tensor<T, 1>* db = nullptr;  ///< [out], added to
+};
+
+template <class T>
+void project_backward(TensorView<const T, 3> x, const Tensor<T, 2>& w, TensorView<const T, 3> dy,
+                      const ProjectionGradients<T>& gradients, Executor* threads);
+
+}  // namespace multihead::nn
