@@ -1,0 +1,41 @@
+// y = x weight^T + bias
+#pragma once
+
+#include "multihead/tensor.hpp"
+#include "multihead/threads.hpp"
+
+namespace multihead::nn {
+
+/// T is float or double. The parameters, and with the same type their gradients.
+template <class T>
+struct Linear {
+  Tensor<T, 2> weight;  ///< [out_features, in_features]
+  Tensor<T, 1> bias;    ///< [out_features]; without data where the layer has none
+
+  Linear() = default;
+  /// Zeros.
+  Linear(index_t in_features, index_t out_features, bool with_bias = true);
+
+  index_t in_features() const { return weight.shape(1); }
+  index_t out_features() const { return weight.shape(0); }
+
+  /// @param x  [n, in_features], any strides
+  /// @param y  [n, out_features], last axis contiguous; overwritten
+  /// @throws ShapeError  before anything is written
+  void forward(TensorView<const T, 2> x, TensorView<T, 2> y, Executor* threads = nullptr) const;
+
+  /// @param dy         [n, out_features]
+  /// @param dx         [n, in_features], last axis contiguous; overwritten; absent = not computed
+  /// @param gradients  added to; null = not computed
+  void backward(TensorView<const T, 2> x, TensorView<const T, 2> dy, TensorView<T, 2> dx, Linear* gradients,
+                Executor* threads = nullptr) const;
+
+  /// visit(name, tensor) for each parameter that is there, in this order.
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    visit("weight", weight);
+    if (bias.data()) visit("bias", bias);
+  }
+};
+
+}  // namespace multihead::nn

@@ -1,0 +1,108 @@
+#include "multihead/nn/activation.hpp"
+
+#include <cmath>
+#include <numbers>
+
+#include "nn/rows.hpp"
+
+namespace multihead::nn {
+namespace {
+
+constexpr index_t kRowsPerTask = 16;
+constexpr double kCubic = 0.044715;
+const double kTanhScale = std::sqrt(2.0 / std::numbers::pi);
+
+// Phi, the distribution function of the normal law. Through erfc, the far left keeps its relative accuracy.
+template <class T>
+T normal_cdf(T x) {
+  return T(0.5) * std::erfc(-x * T(std::numbers::sqrt2 / 2));
+}
+
+struct Relu {
+  template <class T>
+  static T value(T x) {
+    return x < T{0} ? T{0} : x;  // a NaN stays one
+  }
+  template <class T>
+  static T slope(T x) {
+    return x > T{0} ? T{1} : T{0};
+  }
+};
+
+struct Gelu {
+  template <class T>
+  static T value(T x) {
+    return x * normal_cdf(x);
+  }
+  template <class T>
+  static T slope(T x) {
+    const T density = std::exp(-x * x / 2) * T(1.0 / std::sqrt(2.0 * std::numbers::pi));
+    return normal_cdf(x) + x * density;
+  }
+};
+
+struct GeluTanh {
+  template <class T>
+  static T value(T x) {
+    return x / 2 * (1 + std::tanh(T(kTanhScale) * (x + T(kCubic) * x * x * x)));
+  }
+  template <class T>
+  static T slope(T x) {
+    const T t = std::tanh(T(kTanhScale) * (x + T(kCubic) * x * x * x));
+    return (1 + t) / 2 + x / 2 * (1 - t * t) * T(kTanhScale) * (1 + T(3 * kCubic) * x * x);
+  }
+};
+
+// Calls work(F{}) for the activation's functions.
+template <class Work>
+void dispatch(Activation activation, const Work& work) {
+  switch (activation) {
+    case Activation::relu: return work(Relu{});
+    case Activation::gelu: return work(Gelu{});
+    case Activation::gelu_tanh: return work(GeluTanh{});
+  }
+}
+
+template <class T>
+bool fits(const TensorView<const T, 2>& x, const auto& view) {
+  return view.shape() == x.shape() && has_contiguous_rows(view);
+}
+
+}  // namespace
+
+template <class T>
+void activation_forward(Activation activation, TensorView<const T, 2> x, TensorView<T, 2> y, Executor* threads) {
+  require(fits(x, x) && fits(x, y), "activation_forward", "x and y must have one shape, with contiguous rows",
+          {{"x", text_of(x)}, {"y", text_of(y)}});
+  dispatch(activation, [&]<class F>(F) {
+    for_blocks(threads, x.shape(0), kRowsPerTask, [&](index_t begin, index_t end) {
+      for (index_t n = begin; n < end; ++n) {
+        for (index_t j = 0; j < x.shape(1); ++j) y(n, j) = F::value(x(n, j));
+      }
+    });
+  });
+}
+
+template <class T>
+void activation_backward(Activation activation, TensorView<const T, 2> x, TensorView<const T, 2> dy,
+                         TensorView<T, 2> dx, Executor* threads) {
+  require(fits(x, x) && fits(x, dy) && fits(x, dx), "activation_backward",
+          "x, dy and dx must have one shape, with contiguous rows",
+          {{"x", text_of(x)}, {"dy", text_of(dy)}, {"dx", text_of(dx)}});
+  dispatch(activation, [&]<class F>(F) {
+    for_blocks(threads, x.shape(0), kRowsPerTask, [&](index_t begin, index_t end) {
+      for (index_t n = begin; n < end; ++n) {
+        for (index_t j = 0; j < x.shape(1); ++j) dx(n, j) = dy(n, j) * F::slope(x(n, j));
+      }
+    });
+  });
+}
+
+template void activation_forward(Activation, TensorView<const float, 2>, TensorView<float, 2>, Executor*);
+template void activation_forward(Activation, TensorView<const double, 2>, TensorView<double, 2>, Executor*);
+template void activation_backward(Activation, TensorView<const float, 2>, TensorView<const float, 2>,
+                                  TensorView<float, 2>, Executor*);
+template void activation_backward(Activation, TensorView<const double, 2>, TensorView<const double, 2>,
+                                  TensorView<double, 2>, Executor*);
+
+}  // namespace multihead::nn
