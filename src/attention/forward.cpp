@@ -1,0 +1,294 @@
+// attention_forward: checks, the split into blocks, and the calls of the kernels.
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "attention/problem.hpp"
+#include "attention/workspace.hpp"
+#include "core/require.hpp"
+
+namespace multihead {
+namespace {
+
+constexpr const char* kName = "attention_forward";
+
+// A sequence with this few rows a kv head splits its keys into chunks that run in parallel. The choice and the chunks
+// depend on the sequence alone, so that its bits never depend on batch mates or threads.
+constexpr index_t kFewRows = 16;
+constexpr index_t kKeysPerChunk = 1024;
+static_assert(kKeysPerChunk % kernels::kKeysPerTile == 0);
+
+// Blocks a worker should get at least, so that the last ones to run even out.
+constexpr index_t kBlocksPerWorker = 4;
+
+// Bring keys and values into contiguous rows when a row is at least this many bytes from the next: such rows share few
+// sets of the caches (docs/performance.md). At least this many query tiles must use the copy.
+constexpr index_t kFarRowBytes = 1024;
+constexpr index_t kTilesWorthCopy = 4;
+
+/// Output slot of each head or query, -1 for those that were not chosen.
+Tensor<index_t, 1> slots(const TensorView<const index_t, 1>& chosen, index_t count) {
+  Tensor<index_t, 1> slot({count});
+  std::fill_n(slot.data(), count, index_t{-1});
+  for (index_t n = 0; n < chosen.shape(0); ++n) slot(chosen(n)) = n;
+  return slot;
+}
+
+void check_selection(const char* name, const TensorView<const index_t, 1>& chosen, index_t count) {
+  if (!chosen) return;
+  std::vector<bool> seen(static_cast<std::size_t>(count));
+  for (index_t n = 0; n < chosen.shape(0); ++n) {
+    const index_t index = chosen(n);
+    require(index >= 0 && index < count, kName, std::string("probs.") + name + " must lie in [0, extent)",
+            {{"entry", n}, {"value", index}, {"extent", count}});
+    require(!seen[static_cast<std::size_t>(index)], kName, std::string("probs.") + name + " must be distinct",
+            {{"entry", n}, {"value", index}});
+    seen[static_cast<std::size_t>(index)] = true;
+  }
+}
+
+void check_outputs(const Problem& p, const AttentionInput& input, const AttentionOutput& output) {
+  require(bool(output.out), kName, "out must be given", {{"out", "absent"}});
+  const index_t batch = p.packed ? 1 : p.batch;
+  check_tokens(kName, "out", output.out, batch, p.tokens_q, p.num_heads, p.head_dim_v,
+               p.packed ? "[1, total_q, H, Dv]" : "[B, Sq, H, Dv]", p.f64);
+  check_writable(kName, "out", output.out.shape.data(), output.out.stride.data(), 4);
+  check_row_values(kName, "row_max", output.row_max, p);
+  check_row_values(kName, "row_sum", output.row_sum, p);
+  check_row_values(kName, "lse", output.lse, p);
+  for (const auto& [name, view] :
+       {std::pair{"row_max", &output.row_max}, {"row_sum", &output.row_sum}, {"lse", &output.lse}}) {
+    check_writable(kName, name, view->shape.data(), view->stride.data(), 3);
+  }
+  for (const InputView<4>* in : {&input.q, &input.k, &input.v}) {
+    const bool same = output.out.data == in->data && p.batch > 0 && p.tokens_q > 0 && p.tokens_kv > 0;
+    require(!same, kName, "out must not overlap the input", {{"out", "the buffer of q, k or v"}});
+  }
+  const ProbsSelection& selection = p.options->probs;
+  check_selection("heads", selection.heads, p.num_heads);
+  check_selection("rows", selection.rows, p.seqlen_q);
+  if (!output.probs) return;
+  const DType wanted = p.f64 ? DType::f64 : DType::f32;
+  require<UnsupportedError>(output.probs.dtype == wanted, kName, std::string("probs must be ") + dtype_name(wanted),
+                            {{"probs", output.probs.dtype}});
+  const index_t shape[4] = {p.batch, selection.heads ? selection.heads.shape(0) : p.num_heads,
+                            selection.rows ? selection.rows.shape(0) : p.seqlen_q, p.seqlen_kv};
+  require(std::equal(shape, shape + 4, output.probs.shape.begin()), kName,
+          "probs must be [B, heads, rows, Skv] of the selection",
+          {{"probs", shape_text(output.probs.shape.data(), 4)}, {"wanted", shape_text(shape, 4)}});
+  require(output.probs.shape[3] == 1 || output.probs.stride[3] == 1, kName, "the last axis must be contiguous",
+          {{"tensor", "probs"}, {"stride", output.probs.stride[3]}});
+  check_writable(kName, "probs", output.probs.shape.data(), output.probs.stride.data(), 4);
+}
+
+/// One call for one arithmetic type.
+template <class T>
+class Forward {
+ public:
+  Forward(const Problem& problem, const AttentionInput& input, const AttentionOutput& output)
+      : problem_(problem),
+        input_(input),
+        output_(output),
+        options_(*problem.options),
+        groups_(problem),
+        kernels_(kernels::table<T>()),
+        workers_(num_workers(options_.threads)) {
+    if (options_.probs.heads) probs_head_ = slots(options_.probs.heads, problem.num_heads);
+    if (options_.probs.rows) probs_query_ = slots(options_.probs.rows, problem.seqlen_q);
+  }
+
+  void run() {
+    index_t workspace_size = 0;
+    for (index_t b = 0; b < problem_.batch; ++b) plan_sequence(b, workspace_size);
+    const Workspace<T> workspace(workers_, workspace_size);
+    const Workspace<T> partial(1, partial_size_);
+    run_tasks(options_.threads, static_cast<index_t>(blocks_.size()), [&](index_t index, int worker) {
+      kernels::ForwardArgs<T> args = args_of(blocks_[static_cast<std::size_t>(index)], partial.part(0));
+      args.workspace = workspace.part(worker);
+      kernels_.forward_block(args);
+    });
+    run_tasks(options_.threads, static_cast<index_t>(splits_.size()), [&](index_t index, int worker) {
+      const Block& all = splits_[static_cast<std::size_t>(index)];
+      kernels::CombineArgs<T> combine;
+      combine.block = args_of(all, partial.part(0));
+      combine.partial_acc = combine.block.partial_acc;
+      combine.partial_stats = combine.block.partial_stats;
+      combine.block.workspace = workspace.part(worker);
+      combine.num_chunks = (all.key_end + kKeysPerChunk - 1) / kKeysPerChunk;
+      combine.keys_per_chunk = kKeysPerChunk;
+      kernels_.combine_chunks(combine);
+    });
+    for (index_t b = 0; b < problem_.batch; ++b) write_absent_rows(b);
+  }
+
+ private:
+  struct Block {
+    index_t b, g, first_row, num_rows, key_begin, key_end;
+    index_t partial_begin = -1;  // where its partial results go; -1 = none
+  };
+
+  /// Row blocks of one sequence, heaviest first: under a causal mask the last rows see most keys.
+  void plan_sequence(index_t b, index_t& workspace_size) {
+    const Sequence sequence = sequence_of(problem_, b);
+    if (sequence.seqlen_q == 0) return;
+    for (index_t g = 0; g < problem_.num_kv_heads; ++g) {
+      const index_t rows = groups_.size(g) * sequence.seqlen_q;
+      if (rows == 0) continue;
+      Block block{b, g, 0, rows, 0, sequence.seqlen_kv};
+      if (rows <= kFewRows && sequence.seqlen_kv > kKeysPerChunk) {
+        split_keys(block);
+      } else {
+        const index_t size = rows_per_block(rows);
+        for (index_t end = rows; end > 0;) {
+          const index_t begin = (end - 1) / size * size;
+          block.first_row = begin;
+          block.num_rows = end - begin;
+          blocks_.push_back(block);
+          end = begin;
+        }
+      }
+      workspace_size = std::max(workspace_size, kernels_.forward_workspace(args_of(largest(blocks_.back(), rows), nullptr)));
+    }
+  }
+
+  /// The block of this kv head that needs most memory: full rows, all keys.
+  Block largest(Block block, index_t rows) const {
+    block.num_rows = std::min(rows, kernels::kMaxTilesPerBlock * kernels_.lanes);
+    block.first_row = 0;
+    block.key_begin = 0;
+    block.partial_begin = -1;
+    return block;
+  }
+
+  /// Whole tiles, and enough blocks for all workers. Never a matter of bits.
+  index_t rows_per_block(index_t rows) const {
+    const index_t tiles = (rows + kernels_.lanes - 1) / kernels_.lanes;
+    const index_t heads = problem_.batch * problem_.num_kv_heads;
+    const index_t wanted = (kBlocksPerWorker * workers_ + heads - 1) / heads;  // blocks a kv head
+    const index_t per_block = workers_ == 1 ? tiles : (tiles + wanted - 1) / wanted;
+    return std::clamp<index_t>(per_block, 1, kernels::kMaxTilesPerBlock) * kernels_.lanes;
+  }
+
+  void split_keys(Block block) {
+    const index_t keys = block.key_end;
+    const index_t chunks = (keys + kKeysPerChunk - 1) / kKeysPerChunk;
+    const index_t chunk_size = block.num_rows * (problem_.head_dim_v + kernels::kStats);
+    block.partial_begin = partial_size_;
+    splits_.push_back(block);
+    for (index_t c = 0; c < chunks; ++c) {
+      block.key_begin = c * kKeysPerChunk;
+      block.key_end = std::min(keys, block.key_begin + kKeysPerChunk);
+      blocks_.push_back(block);
+    }
+    partial_size_ += chunks * chunk_size;
+  }
+
+  kernels::ForwardArgs<T> args_of(const Block& block, T* partial) const {
+    const Sequence sequence = sequence_of(problem_, block.b);
+    kernels::ForwardArgs<T> args;
+    args.scores = scores_of<T>(problem_, input_, groups_, sequence, block.b, block.g);
+    plan_copies(args.scores, groups_.size(block.g) * sequence.seqlen_q);
+    args.first_row = block.first_row;
+    args.num_rows = block.num_rows;
+    args.key_begin = block.key_begin;
+    args.key_end = block.key_end;
+    args.out = out_rows(sequence);
+    args.row_max = row_values(output_.row_max, sequence);
+    args.row_sum = row_values(output_.row_sum, sequence);
+    args.lse = row_values(output_.lse, sequence);
+    if (output_.probs) {
+      const auto& stride = output_.probs.stride;
+      args.probs = {static_cast<T*>(output_.probs.data) + block.b * stride[0], stride[1], stride[2], 1};
+      args.probs_head = probs_head_.data();
+      args.probs_query = probs_query_.data();
+      args.probs_keys = problem_.seqlen_kv;
+    }
+    if (block.partial_begin >= 0 && partial != nullptr) {
+      // [chunk, row, feature], then [chunk, row, statistic].
+      const index_t chunk = block.key_begin / kKeysPerChunk;
+      const index_t chunks = (sequence.seqlen_kv + kKeysPerChunk - 1) / kKeysPerChunk;
+      T* acc = partial + block.partial_begin;
+      args.partial_acc = acc + chunk * block.num_rows * problem_.head_dim_v;
+      args.partial_stats = acc + chunks * block.num_rows * problem_.head_dim_v + chunk * block.num_rows * kernels::kStats;
+    }
+    return args;
+  }
+
+  static void plan_copies(kernels::Scores<T>& scores, index_t rows) {
+    const bool worth = rows >= kTilesWorthCopy * kernels::table<T>().lanes;
+    scores.copy_keys = worth && scores.k.token_stride * dtype_bytes(scores.k.dtype) >= kFarRowBytes;
+    scores.copy_values = worth && scores.v.token_stride * dtype_bytes(scores.v.dtype) >= kFarRowBytes;
+  }
+
+  kernels::Rows out_rows(const Sequence& sequence) const {
+    const OutputView<4>& out = output_.out;
+    const index_t offset = sequence.batch_index * out.stride[0] + sequence.q_begin * out.stride[1];
+    return {static_cast<char*>(out.data) + offset * dtype_bytes(out.dtype), out.dtype, out.stride[1], out.stride[2]};
+  }
+
+  static kernels::RowValues<T> row_values(const OutputView<3>& view, const Sequence& sequence) {
+    if (!view) return {};
+    const index_t offset = sequence.batch_index * view.stride[0] + sequence.q_begin * view.stride[2];
+    return {static_cast<T*>(view.data) + offset, view.stride[1], view.stride[2]};
+  }
+
+  /// Rows past seqlen_q: zero out and probs, lse -infinity.
+  void write_absent_rows(index_t b) const {
+    const Sequence sequence = sequence_of(problem_, b);
+    const kernels::Rows out = out_rows(sequence);
+    constexpr T kNone = -std::numeric_limits<T>::infinity();
+    const auto fill = [](const kernels::RowValues<T>& values, index_t h, index_t i, T value) {
+      if (values.data != nullptr) values.data[h * values.head_stride + i * values.query_stride] = value;
+    };
+    for (index_t h = 0; h < problem_.num_heads; ++h) {
+      for (index_t i = sequence.seqlen_q; i < sequence.padded_q; ++i) {
+        const index_t offset = i * out.token_stride + h * out.head_stride;
+        std::fill_n(static_cast<char*>(out.data) + offset * dtype_bytes(out.dtype),
+                    problem_.head_dim_v * dtype_bytes(out.dtype), char{0});
+        fill(row_values(output_.row_max, sequence), h, i, kNone);
+        fill(row_values(output_.row_sum, sequence), h, i, T{0});
+        fill(row_values(output_.lse, sequence), h, i, kNone);
+      }
+    }
+    if (output_.probs) clear_absent_probs(b, sequence);
+  }
+
+  void clear_absent_probs(index_t b, const Sequence& sequence) const {
+    const auto& probs = output_.probs;
+    for (index_t n = 0; n < probs.shape[1]; ++n) {
+      for (index_t r = 0; r < probs.shape[2]; ++r) {
+        const index_t query = options_.probs.rows ? options_.probs.rows(r) : r;
+        if (query < sequence.seqlen_q && sequence.seqlen_kv > 0) continue;
+        T* row = static_cast<T*>(probs.data) + b * probs.stride[0] + n * probs.stride[1] + r * probs.stride[2];
+        std::fill_n(row, problem_.seqlen_kv, T{0});
+      }
+    }
+  }
+
+  const Problem& problem_;
+  const AttentionInput& input_;
+  const AttentionOutput& output_;
+  const AttentionOptions& options_;
+  const HeadGroups groups_;
+  const kernels::Table<T>& kernels_;
+  const index_t workers_;
+  Tensor<index_t, 1> probs_head_, probs_query_;
+  std::vector<Block> blocks_, splits_;
+  index_t partial_size_ = 0;
+};
+
+}  // namespace
+
+void attention_forward(const AttentionInput& input, const AttentionOutput& output, const AttentionOptions& options) {
+  const Problem problem = check_problem(kName, input, options);
+  check_outputs(problem, input, output);
+  if (problem.f64) {
+    Forward<double>(problem, input, output).run();
+  } else {
+    Forward<float>(problem, input, output).run();
+  }
+}
+
+}  // namespace multihead

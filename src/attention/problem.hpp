@@ -1,0 +1,67 @@
+// The one place where attention's arguments are checked and brought into one form.
+#pragma once
+
+#include <string_view>
+
+#include "kernels/kernels.hpp"
+#include "multihead/attention.hpp"
+#include "multihead/tensor.hpp"
+
+namespace multihead {
+
+/// Checked extents and options, shared by forward and backward.
+struct Problem {
+  const AttentionOptions* options = nullptr;
+  index_t batch = 0, num_heads = 0, num_kv_heads = 0, head_dim = 0, head_dim_v = 0;
+  index_t seqlen_q = 0, seqlen_kv = 0;  // extents of bias, mask and probs: the padded, or the longest packed lengths
+  index_t tokens_q = 0, tokens_kv = 0;  // extents of the token axes of q and of k (rows of all pages)
+  bool packed = false;
+  bool f64 = false;  // arithmetic type
+  double scale = 1;
+};
+
+/// One sequence of the batch.
+struct Sequence {
+  index_t batch_index = 0;        // row of the batch axis of q, k, v, out, row_max, ... (0 when packed)
+  index_t q_begin = 0;            // first token of q, out, row_max, ...
+  index_t kv_begin = 0;           // first token of k, v
+  index_t padded_q = 0;           // rows of out that belong to it
+  index_t padded_kv = 0;          // rows of dk, dv that belong to it
+  index_t seqlen_q = 0, seqlen_kv = 0;  // present
+  index_t diagonal = 0;
+};
+
+/// Checks everything but the outputs. `function` begins each error text.
+/// @throws ShapeError, UnsupportedError
+Problem check_problem(std::string_view function, const AttentionInput& input, const AttentionOptions& options);
+
+/// A view of one value a row: [B, H, Sq], [1, H, total_q] when packed, of the arithmetic type. Absent is fine.
+void check_row_values(std::string_view function, std::string_view name, const InputView<3>& view,
+                      const Problem& problem);
+
+/// A view like q or v with `heads` heads and `width` features; last axis contiguous.
+void check_tokens(std::string_view function, std::string_view name, const InputView<4>& view, index_t batch,
+                  index_t tokens, index_t heads, index_t width, std::string_view shape_name, bool f64);
+
+/// Output views may not be expanded: two indices would be one place.
+void check_writable(std::string_view function, std::string_view name, const index_t* shape, const index_t* stride,
+                    int rank);
+
+Sequence sequence_of(const Problem& problem, index_t b);
+
+/// The query heads of each kv head, ascending.
+struct HeadGroups {
+  Tensor<index_t, 1> heads;  // [H] grouped by kv head
+  Tensor<index_t, 1> begin;  // [Hkv + 1]
+
+  explicit HeadGroups(const Problem& problem);
+  const index_t* of(index_t g) const { return heads.data() + begin(g); }
+  index_t size(index_t g) const { return begin(g + 1) - begin(g); }
+};
+
+/// The part of a kernel's arguments that forward and backward share.
+template <class T>
+kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input, const HeadGroups& groups,
+                             const Sequence& sequence, index_t b, index_t g);
+
+}  // namespace multihead

@@ -1,0 +1,30 @@
+// Scratch memory of a call: one part for each worker, 64-byte aligned.
+#pragma once
+
+#include <memory>
+#include <new>
+
+#include "multihead/types.hpp"
+
+namespace multihead {
+
+template <class T>
+class Workspace {
+ public:
+  /// Not initialised: kernels write before they read.
+  Workspace(index_t num_parts, index_t part_size)
+      : part_size_((part_size * index_t{sizeof(T)} + 63) / 64 * 64 / index_t{sizeof(T)} + 64 / index_t{sizeof(T)}) {
+    const auto bytes = static_cast<std::size_t>(num_parts * part_size_) * sizeof(T);
+    data_.reset(static_cast<T*>(::operator new(bytes, std::align_val_t{64})));
+  }
+  T* part(index_t index) const { return data_.get() + index * part_size_; }
+
+ private:
+  struct Delete {
+    void operator()(T* p) const { ::operator delete(p, std::align_val_t{64}); }
+  };
+  index_t part_size_;
+  std::unique_ptr<T[], Delete> data_;
+};
+
+}  // namespace multihead

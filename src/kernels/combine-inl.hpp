@@ -1,0 +1,68 @@
+// Joins partial results over disjoint ranges of keys, in chunk order:
+//
+//   max = max_c max_c    sum = sum_c sum_c * e^(max_c - max)    out = sum_c acc_c * e^(max_c - max) / sum
+
+#if defined(MULTIHEAD_KERNELS_COMBINE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_COMBINE_INL
+#undef MULTIHEAD_KERNELS_COMBINE_INL
+#else
+#define MULTIHEAD_KERNELS_COMBINE_INL
+#endif
+
+#include "hwy/highway.h"
+#include "kernels/finish-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace multihead::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// e^(max_c - max) for one chunk of a row.
+template <class T>
+HWY_INLINE T ChunkFactor(const T* stats, T max_log2) {
+  if (stats[0] == -kInfinity<T>) return T{0};
+  const Tag<T> d;
+  return hn::GetLane(Exp2(d, hn::Set(d, stats[1] - max_log2)));
+}
+
+template <class T>
+void CombineChunks(const CombineArgs<T>& args) {
+  const ForwardArgs<T>& block = args.block;
+  const index_t width = block.scores.head_dim_v;
+  Lanes<T> lanes;
+  for (index_t r = 0; r < block.num_rows; ++r) {
+    InitLanes(block.scores, block.first_row + r, 1, lanes);
+    const auto stats_of = [&](index_t c) { return args.partial_stats + (c * block.num_rows + r) * kStats; };
+    T max = -kInfinity<T>, max_log2 = T{0}, sum = T{0}, seen = T{0};
+    for (index_t c = 0; c < args.num_chunks; ++c) {
+      const T* stats = stats_of(c);
+      if (stats[0] > max) {
+        max = stats[0];
+        max_log2 = stats[1];
+      }
+      seen = std::max(seen, stats[3]);
+    }
+    T* acc = block.workspace;
+    std::fill_n(acc, width, T{0});
+    for (index_t c = 0; c < args.num_chunks; ++c) {
+      const T factor = ChunkFactor(stats_of(c), max_log2);
+      const T* HWY_RESTRICT part = args.partial_acc + (c * block.num_rows + r) * width;
+      sum += stats_of(c)[2] * factor;
+      for (index_t f = 0; f < width; ++f) acc[f] += part[f] * factor;
+    }
+    const FinalRow<T> row(max, sum, seen != T{0});
+    for (index_t f = 0; f < width; ++f) acc[f] *= row.inverse;
+    WriteRow(block.out, lanes.query[0], lanes.head[0], acc, width);
+    WriteStatistics(block, lanes.head[0], lanes.query[0], row);
+    if (block.probs.data == nullptr) continue;
+    for (index_t c = 0; c < args.num_chunks; ++c) {
+      const index_t begin = c * args.keys_per_chunk;
+      ScaleProbs(block, lanes, 0, begin, std::min(begin + args.keys_per_chunk, block.scores.seqlen_kv),
+                 ChunkFactor(stats_of(c), max_log2) * row.inverse);
+    }
+  }
+}
+
+}  // namespace multihead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

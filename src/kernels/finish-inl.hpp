@@ -1,0 +1,249 @@
+// The edges of a block: its workspace, packing queries in, and writing out, probs and statistics.
+
+#if defined(MULTIHEAD_KERNELS_FINISH_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_FINISH_INL
+#undef MULTIHEAD_KERNELS_FINISH_INL
+#else
+#define MULTIHEAD_KERNELS_FINISH_INL
+#endif
+
+#include <cmath>
+
+#include "hwy/highway.h"
+#include "kernels/key_tile-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace multihead::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Where a block's arrays lie in its workspace. Constructed on a null workspace it tells the size.
+template <class T>
+struct BlockLayout {
+  index_t num_tiles, head_dim, head_dim_v, first_key_tile, num_key_tiles;
+  T *tile, *bias, *rows, *keys, *values;
+  T *queries_, *acc_, *softmax_, *history_;
+  index_t size = 0;
+
+  HWY_INLINE explicit BlockLayout(const ForwardArgs<T>& args) {
+    const Scores<T>& s = args.scores;
+    num_tiles = (args.num_rows + kTileLanes<T> - 1) / kTileLanes<T>;
+    head_dim = s.head_dim;
+    head_dim_v = s.head_dim_v;
+    first_key_tile = args.key_begin / kKeysPerTile;
+    num_key_tiles = args.probs.data == nullptr ? 0 : (args.key_end + kKeysPerTile - 1) / kKeysPerTile - first_key_tile;
+    const index_t widest = std::max({kKeysPerTile, PaddedWidth<T>(head_dim), PaddedWidth<T>(head_dim_v)});
+    const auto take = [&](index_t count) {
+      T* const at = args.workspace == nullptr ? nullptr : args.workspace + size;
+      size += PaddedWidth<T>(count);
+      return at;
+    };
+    tile = take(kKeysPerTile * kTileLanes<T>);
+    bias = take(HasBiasTile(s) ? kKeysPerTile * kTileLanes<T> : 0);
+    rows = take(kTileLanes<T> * widest);
+    keys = take(NeedsCopy<T>(s.k, s.pages, s.copy_keys) ? kKeysPerTile * PaddedWidth<T>(head_dim) : 0);
+    values = take(NeedsCopy<T>(s.v, s.pages, s.copy_values) ? kKeysPerTile * PaddedWidth<T>(head_dim_v) : 0);
+    queries_ = take(num_tiles * head_dim * kTileLanes<T>);
+    acc_ = take(num_tiles * head_dim_v * kTileLanes<T>);
+    softmax_ = take(num_tiles * RunningSoftmax<T>::kSize);
+    history_ = take(history_size());
+  }
+
+  HWY_INLINE T* queries(index_t t) const { return queries_ + t * head_dim * kTileLanes<T>; }
+  HWY_INLINE T* acc(index_t t) const { return acc_ + t * head_dim_v * kTileLanes<T>; }
+  HWY_INLINE T* softmax(index_t t) const { return softmax_ + t * RunningSoftmax<T>::kSize; }
+  /// The maximum in whose units the stored probs of a key tile stand; -infinity where nothing was stored.
+  HWY_INLINE T* history(index_t t, index_t key_tile) const {
+    return history_ + (t * num_key_tiles + key_tile - first_key_tile) * kTileLanes<T>;
+  }
+  HWY_INLINE index_t history_size() const { return num_tiles * num_key_tiles * kTileLanes<T>; }
+};
+
+template <class T>
+index_t ForwardWorkspace(const ForwardArgs<T>& args) {
+  return BlockLayout<T>(args).size;
+}
+
+/// packed[feature][lane] = row of each lane * factor.
+template <class T>
+HWY_NOINLINE void PackQueries(const ConstRows& rows, const Lanes<T>& lanes, index_t width, T factor, T* packed,
+                              T* scratch) {
+  WithType<T>(rows.dtype, rows.data, [&](const auto* data) HWY_ATTR {
+    const T* row_of[kMaxLanes];
+    const index_t padded = PaddedWidth<T>(width);
+    for (index_t n = 0; n < lanes.num_rows; ++n) {
+      const auto* row = data + RowOffset(rows, lanes.query[n], lanes.head[n]);
+      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(*row)>, T>) {
+        row_of[n] = row;
+      } else {
+        LoadRow(row, width, scratch + n * padded);
+        row_of[n] = scratch + n * padded;
+      }
+    }
+    RowsToTile(row_of, lanes.num_rows, lanes.num_vectors * kVectorLanes<T>, width, factor, packed, kTileLanes<T>);
+  });
+}
+
+/// The row of probs that belongs to a lane, or nullptr when it was not asked for.
+template <class T>
+HWY_INLINE T* ProbsRow(const ForwardArgs<T>& args, const Lanes<T>& lanes, index_t n) {
+  const index_t head = args.probs_head == nullptr ? lanes.head[n] : args.probs_head[lanes.head[n]];
+  const index_t query = args.probs_query == nullptr ? lanes.query[n] : args.probs_query[lanes.query[n]];
+  if (head < 0 || query < 0) return nullptr;
+  return args.probs.data + head * args.probs.head_stride + query * args.probs.query_stride;
+}
+
+/// Zeroes what this block will not store; the first block of a row zeroes all of it.
+template <class T>
+HWY_INLINE void ClearProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes) {
+  const bool last = args.key_end >= args.scores.seqlen_kv;
+  const index_t end = last ? args.probs_keys : args.key_end;
+  for (index_t n = 0; n < lanes.num_rows; ++n) {
+    if (T* row = ProbsRow(args, lanes, n)) std::fill(row + args.key_begin, row + end, T{0});
+  }
+}
+
+template <class T>
+HWY_INLINE void StoreProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, const KeyRange& keys, const T* tile) {
+  T* row_of[kMaxLanes];
+  for (index_t n = 0; n < lanes.num_rows; ++n) {
+    T* row = ProbsRow(args, lanes, n);
+    row_of[n] = row == nullptr ? nullptr : row + keys.origin + keys.begin;
+  }
+  TileToRows(tile + keys.begin * kTileLanes<T>, kTileLanes<T>, lanes.num_rows, keys.end - keys.begin, row_of);
+}
+
+/// Whether key j is visible to a lane, one pair at a time.
+template <class T>
+HWY_INLINE bool IsVisible(const Scores<T>& s, const Lanes<T>& lanes, index_t n, index_t j) {
+  if (j < lanes.begin[n] || j >= lanes.end[n]) return false;
+  const index_t head = lanes.head[n], query = lanes.query[n];
+  if (s.visible.data != nullptr &&
+      !s.visible.data[head * s.visible.head_stride + query * s.visible.query_stride + j * s.visible.key_stride]) {
+    return false;
+  }
+  return s.bias.data == nullptr ||
+         s.bias.data[head * s.bias.head_stride + query * s.bias.query_stride + j * s.bias.key_stride] != -kInfinity<T>;
+}
+
+/// Multiplies keys [begin, end) of a row of probs; a NaN factor reaches visible keys only.
+template <class T>
+HWY_INLINE void ScaleProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, index_t n, index_t begin, index_t end,
+                           T factor) {
+  T* row = ProbsRow(args, lanes, n);
+  if (row == nullptr) return;
+  if (factor == factor) {
+    for (index_t j = begin; j < end; ++j) row[j] *= factor;
+    return;
+  }
+  for (index_t j = begin; j < end; ++j) row[j] = IsVisible(args.scores, lanes, n, j) ? factor : T{0};
+}
+
+/// Brings stored probs of a finished tile from the maximum of their time to the last one, times last[lane].
+template <class T>
+HWY_NOINLINE void FinishProbs(const ForwardArgs<T>& args, const BlockLayout<T>& layout, const Lanes<T>& lanes,
+                              index_t t, const T* last) {
+  const Tag<T> d;
+  const RunningSoftmax<T> softmax(layout.softmax(t));
+  for (index_t kt = 0; kt < layout.num_key_tiles; ++kt) {
+    const index_t begin = (layout.first_key_tile + kt) * kKeysPerTile;
+    T* factor = layout.history(t, layout.first_key_tile + kt);
+    for (index_t n = 0; n < lanes.num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
+      const auto change = hn::Sub(hn::LoadU(d, factor + n), hn::LoadU(d, softmax.max_log2 + n));
+      hn::StoreU(hn::Mul(Exp2(d, change), hn::LoadU(d, last + n)), d, factor + n);
+    }
+    for (index_t n = 0; n < lanes.num_rows; ++n) {
+      ScaleProbs(args, lanes, n, begin, std::min(begin + kKeysPerTile, args.key_end), factor[n]);
+    }
+  }
+}
+
+/// Final statistics of a row, from its running ones.
+template <class T>
+struct FinalRow {
+  T inverse;  // factor of the accumulated values: 1/sum; 0 for a row without visible key; NaN where scores are -inf
+  T max, sum;
+
+  HWY_INLINE FinalRow(T running_max, T running_sum, bool seen) {
+    const bool only_minus_infinity = seen && running_max == -kInfinity<T>;
+    max = running_max;
+    sum = only_minus_infinity ? std::numeric_limits<T>::quiet_NaN() : running_sum;
+    inverse = seen ? T{1} / sum : T{0};
+  }
+};
+
+template <class T>
+HWY_INLINE void WriteStatistics(const ForwardArgs<T>& args, index_t head, index_t query, const FinalRow<T>& row) {
+  const auto write = [&](const RowValues<T>& to, auto value) {
+    if (to.data != nullptr) to.data[head * to.head_stride + query * to.query_stride] = value();
+  };
+  write(args.row_max, [&] { return row.max; });
+  write(args.row_sum, [&] { return row.sum; });
+  write(args.lse, [&] { return row.sum == T{0} ? -kInfinity<T> : row.max + std::log(row.sum); });
+}
+
+/// Writes a row of numbers as the output's type.
+template <class T>
+HWY_INLINE void WriteRow(const Rows& out, index_t query, index_t head, const T* row, index_t width) {
+  WithType<T>(out.dtype, out.data, [&](const auto* data) HWY_ATTR {
+    using S = std::remove_cvref_t<decltype(*data)>;
+    StoreRow(row, width, const_cast<S*>(data) + RowOffset(out, query, head));
+  });
+}
+
+/// tile[feature][lane] * factor[lane] to the rows of `out`, in its type. Scales the tile in place.
+template <class T>
+HWY_NOINLINE void WriteTile(const Rows& out, const Lanes<T>& lanes, index_t width, const T* factor, T* tile,
+                            T* scratch) {
+  const Tag<T> d;
+  for (index_t f = 0; f < width; ++f) {
+    for (index_t n = 0; n < lanes.num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
+      T* at = tile + f * kTileLanes<T> + n;
+      hn::StoreU(hn::Mul(hn::LoadU(d, at), hn::LoadU(d, factor + n)), d, at);
+    }
+  }
+  T* row_of[kMaxLanes];
+  const bool direct = out.dtype == (sizeof(T) == 8 ? DType::f64 : DType::f32);
+  const index_t padded = PaddedWidth<T>(width);
+  for (index_t n = 0; n < lanes.num_rows; ++n) {
+    row_of[n] = direct ? static_cast<T*>(out.data) + RowOffset(out, lanes.query[n], lanes.head[n]) : scratch + n * padded;
+  }
+  TileToRows(tile, kTileLanes<T>, lanes.num_rows, width, row_of);
+  if (direct) return;
+  for (index_t n = 0; n < lanes.num_rows; ++n) WriteRow(out, lanes.query[n], lanes.head[n], row_of[n], width);
+}
+
+/// Ends a query tile: writes its rows, or hands its state over when keys are split.
+template <class T>
+HWY_NOINLINE void FinishTile(const ForwardArgs<T>& args, const BlockLayout<T>& layout, const Lanes<T>& lanes,
+                             index_t t) {
+  const RunningSoftmax<T> softmax(layout.softmax(t));
+  alignas(64) T factor[kMaxLanes];
+  if (args.partial_acc != nullptr) {
+    std::fill_n(factor, kMaxLanes, T{1});
+    if (args.probs.data != nullptr) FinishProbs(args, layout, lanes, t, factor);
+    T* row_of[kMaxLanes];
+    const index_t first = t * kTileLanes<T>;
+    for (index_t n = 0; n < lanes.num_rows; ++n) {
+      row_of[n] = args.partial_acc + (first + n) * args.scores.head_dim_v;
+      T* stats = args.partial_stats + (first + n) * kStats;
+      stats[0] = softmax.max[n];
+      stats[1] = softmax.max_log2[n];
+      stats[2] = softmax.sum[n];
+      stats[3] = softmax.seen[n];
+    }
+    TileToRows(layout.acc(t), kTileLanes<T>, lanes.num_rows, args.scores.head_dim_v, row_of);
+    return;
+  }
+  FillLanes(lanes, factor, T{0}, [&](index_t n) {
+    const FinalRow<T> row(softmax.max[n], softmax.sum[n], softmax.seen[n] != T{0});
+    WriteStatistics(args, lanes.head[n], lanes.query[n], row);
+    return row.inverse;
+  });
+  if (args.probs.data != nullptr) FinishProbs(args, layout, lanes, t, factor);
+  WriteTile(args.out, lanes, args.scores.head_dim_v, factor, layout.acc(t), layout.rows);
+}
+
+}  // namespace multihead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

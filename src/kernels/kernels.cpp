@@ -1,0 +1,54 @@
+// Compiles the kernels once for every target and picks a table at run time.
+
+// Vectors of unknown length cannot be members of arrays; their CPUs run the 128-bit targets.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3)
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/kernels.cpp"
+#include "hwy/foreach_target.h"
+
+#include "hwy/highway.h"
+#include "kernels/combine-inl.hpp"
+#include "kernels/forward-inl.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/matmul-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace multihead::kernels::HWY_NAMESPACE {
+
+template <class T>
+const Table<T>* MakeTable() {
+  static constexpr Table<T> kTable{
+      .target = HWY_STR(HWY_NAMESPACE),
+      .lanes = kTileLanes<T>,
+      .forward_workspace = &ForwardWorkspace<T>,
+      .forward_block = &ForwardBlockKernel<T>,
+      .combine_chunks = &CombineChunks<T>,
+      .matmul_panel = &MatmulPanel<T>,
+  };
+  return &kTable;
+}
+
+const Table<float>* TableF32() { return MakeTable<float>(); }
+const Table<double>* TableF64() { return MakeTable<double>(); }
+
+}  // namespace multihead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace multihead::kernels {
+
+HWY_EXPORT(TableF32);
+HWY_EXPORT(TableF64);
+
+template <>
+const Table<float>& table<float>() {
+  return *HWY_DYNAMIC_DISPATCH(TableF32)();
+}
+template <>
+const Table<double>& table<double>() {
+  return *HWY_DYNAMIC_DISPATCH(TableF64)();
+}
+
+}  // namespace multihead::kernels
+#endif

@@ -1,0 +1,175 @@
+// The contract between the SIMD kernels and the rest: plain argument structs and one table of functions a type.
+//
+// Kernels check nothing, allocate nothing, start no threads and throw nothing. T is the arithmetic type: float for
+// f32, bf16 and f16 storage, double for f64.
+#pragma once
+
+#include <cstdint>
+
+#include "multihead/types.hpp"
+
+namespace multihead::kernels {
+
+/// Keys are processed in tiles that start at multiples of this, whatever the mask: sums have one fixed order.
+/// 64 to 512 measured alike within 3 % (docs/performance.md); 128 keeps the P tile of 24 queries at 12 KB.
+inline constexpr index_t kKeysPerTile = 128;
+
+/// Upper bound of queries in a tile on any target (three AVX-512 vectors of f32).
+inline constexpr index_t kMaxLanes = 48;
+
+/// Query tiles a block holds at most: keys are loaded once for all of them. 8 tiles of queries and accumulators at
+/// D = 64 are 96 KB, within every L2.
+inline constexpr index_t kMaxTilesPerBlock = 8;
+
+/// A window side that is open. Small enough that i + offset - kOpen cannot overflow.
+inline constexpr index_t kOpen = index_t{1} << 60;
+
+/// Rows of one sequence: row i of head h is at data + i*token_stride + h*head_stride, in elements.
+struct ConstRows {
+  const void* data = nullptr;
+  DType dtype = DType::f32;
+  index_t token_stride = 0;
+  index_t head_stride = 0;
+};
+struct Rows {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  index_t token_stride = 0;
+  index_t head_stride = 0;
+};
+
+/// Pages of keys and values: row j is row j % page_size of page table[j / page_size]. Absent: table == nullptr.
+struct Pages {
+  const index_t* table = nullptr;
+  index_t table_stride = 1;
+  index_t page_size = 0;
+  index_t k_page_stride = 0, v_page_stride = 0;  // elements between pages
+};
+
+/// A [head, query, key] plane of one sequence, any strides; data == nullptr means absent.
+template <class T>
+struct Plane {
+  T* data = nullptr;
+  index_t head_stride = 0, query_stride = 0, key_stride = 0;
+};
+
+/// A [head, query] plane of one sequence (row_max, row_sum, lse, their gradients).
+template <class T>
+struct RowValues {
+  T* data = nullptr;
+  index_t head_stride = 0, query_stride = 0;
+};
+
+/// Everything about scores that forward and backward share, for one sequence and one kv head.
+template <class T>
+struct Scores {
+  const index_t* heads = nullptr;  // [num_heads] query heads that read this kv head
+  index_t num_heads = 0;
+  index_t seqlen_q = 0;   // rows of this sequence
+  index_t seqlen_kv = 0;  // keys of this sequence
+  index_t head_dim = 0, head_dim_v = 0;
+
+  ConstRows q;     // head_stride steps query heads
+  ConstRows k, v;  // already at this kv head
+  Pages pages;
+
+  T scale = 1;
+  T softcap = 0;  // 0 = off
+  // Query i stands at key position i + diagonal; key j is visible when
+  // i + diagonal - left <= j <= i + diagonal + right. Causal is right = 0.
+  index_t diagonal = 0, left = kOpen, right = kOpen;
+  Plane<const T> bias;
+  Plane<const bool> visible;
+  const T* alibi_slopes = nullptr;  // [all query heads], stride below
+  index_t alibi_stride = 1;
+  const T* sinks = nullptr;  // [all query heads], stride below
+  index_t sinks_stride = 1;
+
+  std::uint64_t dropout_seed = 0;
+  std::uint32_t sequence_id = 0;
+  std::uint64_t dropout_threshold = 0;  // kept when the 32-bit word >= threshold; 0 = no dropout
+  T keep_scale = 1;                     // 1 / (1 - p); 0 for p = 1
+
+  bool copy_keys = false;    // bring K tiles into contiguous rows first (a measured choice, never a matter of bits)
+  bool copy_values = false;
+};
+
+/// One block of query rows against keys [key_begin, key_end). Rows are (head of the group, query) pairs, flattened:
+/// row r is query r % seqlen_q of head heads[r / seqlen_q].
+template <class T>
+struct ForwardArgs {
+  Scores<T> scores;
+  index_t first_row = 0, num_rows = 0;
+  index_t key_begin = 0, key_end = 0;  // key_begin is a multiple of kKeysPerTile
+
+  Rows out;
+  Plane<T> probs;                        // head_stride and query_stride in output slots
+  const index_t* probs_head = nullptr;   // [all query heads] output slot or -1; nullptr = the head itself
+  const index_t* probs_query = nullptr;  // [seqlen_q] output slot or -1; nullptr = the query itself
+  index_t probs_keys = 0;                // extent of the key axis of probs; zero-filled where hidden
+  RowValues<T> row_max, row_sum, lse;
+
+  // Set for a split over keys: the unnormalised accumulators [num_rows, head_dim_v] and [num_rows] statistics, to be
+  // joined by combine_chunks. out, row_max, row_sum and lse are then not written.
+  T* partial_acc = nullptr;
+  T* partial_stats = nullptr;  // [num_rows, kStats]
+
+  T* workspace = nullptr;  // forward_workspace() elements, 64-byte aligned
+};
+
+/// Row statistics: largest score, that in base-2 units as used by exp, sum of exponentials, whether a key was visible.
+inline constexpr index_t kStats = 4;
+
+/// Joins `num_chunks` partial results of one block of rows in chunk order and writes them out as forward_block would.
+template <class T>
+struct CombineArgs {
+  ForwardArgs<T> block;  // outputs, rows
+  const T* partial_acc = nullptr;    // [num_chunks, num_rows, head_dim_v]
+  const T* partial_stats = nullptr;  // [num_chunks, num_rows, kStats]
+  index_t num_chunks = 0, keys_per_chunk = 0;
+};
+
+/// One kv head: dk, dv of keys [key_begin, key_end) and their share of dq.
+template <class T>
+struct BackwardArgs {
+  Scores<T> scores;
+  index_t key_begin = 0, key_end = 0;
+
+  ConstRows dout;
+  RowValues<const T> row_max, row_sum;
+  const T* delta = nullptr;  // [num_heads of the group, seqlen_q]: sum_d dout*out - dlse
+
+  Rows dk, dv;              // data == nullptr: not wanted
+  T* dq = nullptr;          // [tiles of the group's rows, head_dim, lanes] accumulated in key order; nullptr: not wanted
+  T* dslopes = nullptr;     // [num_heads of the group] partial sums; nullptr: not wanted
+  T* workspace = nullptr;
+};
+
+/// c[m,n] (+)= sum_k a[m,k] * b[k][n] over one panel of b; n < lanes() columns.
+template <class T>
+struct MatmulArgs {
+  const T* a = nullptr;
+  index_t a_row = 0, a_k = 0;  // strides
+  const T* b = nullptr;        // packed panel [k][lanes]
+  const T* bias = nullptr;     // [n] or nullptr
+  T* c = nullptr;
+  index_t c_row = 0;
+  index_t m = 0, n = 0, k = 0;
+  bool accumulate = false;
+};
+
+template <class T>
+struct Table {
+  const char* target = "";  // "AVX2", ...
+  index_t lanes = 0;        // queries of a full tile; columns of a matmul panel
+  index_t (*forward_workspace)(const ForwardArgs<T>&) = nullptr;
+  void (*forward_block)(const ForwardArgs<T>&) = nullptr;
+  void (*combine_chunks)(const CombineArgs<T>&) = nullptr;
+  void (*matmul_panel)(const MatmulArgs<T>&) = nullptr;
+};
+
+/// The best table of this CPU among the targets that are enabled.
+template <class T>
+const Table<T>& table();
+
+}  // namespace multihead::kernels

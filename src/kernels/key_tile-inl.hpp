@@ -1,0 +1,86 @@
+// One tile of keys and values of a kv head, as rows of the arithmetic type.
+//
+// Rows are used where they lie when they can be; otherwise (bf16, f16, pages, or rows so far apart that they thrash
+// the cache) they are brought into contiguous rows once for all query tiles of a block.
+
+#if defined(MULTIHEAD_KERNELS_KEY_TILE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_KEY_TILE_INL
+#undef MULTIHEAD_KERNELS_KEY_TILE_INL
+#else
+#define MULTIHEAD_KERNELS_KEY_TILE_INL
+#endif
+
+#include "hwy/highway.h"
+#include "kernels/convert-inl.hpp"
+#include "kernels/scores-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace multihead::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Rows of a tile: row j (relative to the tile's first key) is at data + j*stride.
+template <class T>
+struct TileRows {
+  const T* data;
+  index_t stride;
+};
+
+/// Width of a copied row: whole cache lines.
+template <class T>
+HWY_INLINE index_t PaddedWidth(index_t width) {
+  constexpr index_t kLine = 64 / static_cast<index_t>(sizeof(T));
+  return (width + kLine - 1) / kLine * kLine;
+}
+
+/// True when rows must or shall be copied.
+template <class T>
+HWY_INLINE bool NeedsCopy(const ConstRows& rows, const Pages& pages, bool wanted) {
+  return wanted || pages.table != nullptr || rows.dtype != (sizeof(T) == 8 ? DType::f64 : DType::f32);
+}
+
+/// Rows [keys.begin, keys.end) of the tile at keys.origin; `copy` is room for kKeysPerTile rows of PaddedWidth.
+template <class T>
+HWY_INLINE TileRows<T> LoadTile(const ConstRows& rows, const Pages& pages, index_t page_stride, index_t width,
+                                bool copy_wanted, const KeyRange& keys, T* HWY_RESTRICT copy) {
+  if (!NeedsCopy<T>(rows, pages, copy_wanted)) {
+    return {static_cast<const T*>(rows.data) + keys.origin * rows.token_stride, rows.token_stride};
+  }
+  const index_t padded = PaddedWidth<T>(width);
+  WithType<T>(rows.dtype, rows.data, [&](const auto* data) HWY_ATTR {
+    for (index_t j = keys.begin; j < keys.end; ++j) {
+      const index_t key = keys.origin + j;
+      const auto* row = data;
+      if (pages.table == nullptr) {
+        row += key * rows.token_stride;
+      } else {
+        const index_t page = pages.table[key / pages.page_size * pages.table_stride];
+        row += page * page_stride + key % pages.page_size * rows.token_stride;
+      }
+      LoadRow(row, width, copy + j * padded);
+    }
+  });
+  return {copy, padded};
+}
+
+/// Whether rows [begin, end) hold numbers only.
+template <class T>
+HWY_NOINLINE bool AllFinite(const TileRows<T>& rows, index_t begin, index_t end, index_t width) {
+  const Tag<T> d;
+  for (index_t j = begin; j < end; ++j) {
+    const T* HWY_RESTRICT row = rows.data + j * rows.stride;
+    auto probe = hn::Zero(d);  // 0 * x is NaN exactly for infinities and NaN
+    index_t f = 0;
+    for (; f + kVectorLanes<T> <= width; f += kVectorLanes<T>) {
+      probe = hn::MulAdd(hn::LoadU(d, row + f), hn::Zero(d), probe);
+    }
+    bool finite = hn::AllTrue(d, hn::Eq(probe, probe));
+    for (; f < width; ++f) finite = finite && row[f] * T{0} == T{0};
+    if (!finite) return false;
+  }
+  return true;
+}
+
+}  // namespace multihead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,139 @@
+// The one hot primitive: a register block of a matrix product.
+//
+//   C[r][:] (+)= sum_k A(r, k) * B[k][:]      r < MR rows, NV vectors wide
+//
+// A is read one scalar at a time, at a + r*a_row + k*a_k, and broadcast: keys, values and weights are used where they
+// lie. B and C are rows of NV vectors. The sum runs over k in order for every element, whatever MR and NV are: results
+// do not depend on how rows are grouped into blocks.
+//
+// 4x3 keeps 12 sums, 3 vectors of B and one of A in the 16 registers of AVX2; 8x3 uses 28 of AVX-512's 32
+// (docs/performance.md). The unroll pragmas matter: without them g++ 12 -O2 keeps the sums on the stack, 3 times slower.
+
+#if defined(MULTIHEAD_KERNELS_MICRO_KERNEL_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_MICRO_KERNEL_INL
+#undef MULTIHEAD_KERNELS_MICRO_KERNEL_INL
+#else
+#define MULTIHEAD_KERNELS_MICRO_KERNEL_INL
+#endif
+
+#include <type_traits>
+
+#include "hwy/highway.h"
+#include "kernels/kernels.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace multihead::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+using Tag = hn::ScalableTag<T>;
+
+/// A stride that is 1 at compile time: the compiler then folds it into addresses.
+using One = std::integral_constant<index_t, 1>;
+
+inline constexpr int kNumVectors = 3;
+#if HWY_TARGET <= HWY_AVX3
+inline constexpr int kRowsPerBlock = 8;
+#else
+inline constexpr int kRowsPerBlock = 4;
+#endif
+
+/// Lanes of one vector, and of a full tile. Targets with vectors of unknown length are disabled (kernels.cpp).
+template <class T>
+inline constexpr index_t kVectorLanes = HWY_LANES(T);
+template <class T>
+inline constexpr index_t kTileLanes = kNumVectors * kVectorLanes<T>;
+
+/// How a block begins and ends. All are passed by value and inlined.
+struct SetZero {  // C = sum
+  template <class D>
+  HWY_INLINE hn::Vec<D> Begin(D d, const hn::TFromD<D>*, index_t) const { return hn::Zero(d); }
+};
+struct Accumulate {  // C += sum
+  template <class D>
+  HWY_INLINE hn::Vec<D> Begin(D d, const hn::TFromD<D>* c, index_t) const { return hn::LoadU(d, c); }
+};
+template <class T>
+struct Rescale {  // C = C * factor[lane] + sum
+  const T* factor;
+  template <class D>
+  HWY_INLINE hn::Vec<D> Begin(D d, const T* c, index_t lane) const {
+    return hn::Mul(hn::LoadU(d, c), hn::LoadU(d, factor + lane));
+  }
+};
+
+
+/// What happens to a finished block while it is still in registers.
+struct Nothing {
+  template <int MR, int NV, class D>
+  HWY_INLINE void Block(D, const hn::Vec<D> (&)[MR][NV]) const {}
+};
+template <class T>
+struct KeepMax {  // max[lane] = the larger of it and the block's; a NaN does not replace a number
+  T* max;
+  template <int MR, int NV, class D>
+  HWY_INLINE void Block(D d, const hn::Vec<D> (&sum)[MR][NV]) const {
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) {
+      auto m = hn::LoadU(d, max + v * kVectorLanes<T>);
+#pragma GCC unroll 8
+      for (int r = 0; r < MR; ++r) m = hn::Max(sum[r][v], m);
+      hn::StoreU(m, d, max + v * kVectorLanes<T>);
+    }
+  }
+};
+
+template <int MR, int NV, class ARow, class AK, class Start, class Finish, class T>
+HWY_INLINE void MicroKernel(index_t num_k, const T* HWY_RESTRICT a, ARow a_row, AK a_k, const T* HWY_RESTRICT b,
+                            index_t b_row, T* HWY_RESTRICT c, index_t c_row, Start start, Finish finish) {
+  const Tag<T> d;
+  constexpr index_t kLanes = kVectorLanes<T>;
+  hn::Vec<Tag<T>> sum[MR][NV];
+#pragma GCC unroll 8
+  for (int r = 0; r < MR; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) sum[r][v] = start.Begin(d, c + r * c_row + v * kLanes, v * kLanes);
+  }
+  for (index_t k = 0; k < num_k; ++k) {
+    hn::Vec<Tag<T>> row[NV];
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) row[v] = hn::LoadU(d, b + v * kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < MR; ++r) {
+      const auto scalar = hn::Set(d, a[r * a_row]);
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(scalar, row[v], sum[r][v]);
+    }
+    a += a_k;
+    b += b_row;
+  }
+  finish.template Block<MR, NV>(d, sum);
+#pragma GCC unroll 8
+  for (int r = 0; r < MR; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) hn::StoreU(sum[r][v], d, c + r * c_row + v * kLanes);
+  }
+}
+
+/// C[num_rows][NV vectors] from A [num_rows, num_k] and B [num_k][NV vectors]: blocks of kRowsPerBlock rows, then fewer.
+template <int NV, class ARow, class AK, class Start, class Finish, class T>
+HWY_INLINE void Product(index_t num_rows, index_t num_k, const T* HWY_RESTRICT a, ARow a_row, AK a_k,
+                        const T* HWY_RESTRICT b, index_t b_row, T* HWY_RESTRICT c, index_t c_row, Start start,
+                        Finish finish) {
+  index_t r = 0;
+  const auto blocks = [&](auto height) HWY_ATTR {
+    constexpr int kHeight = decltype(height)::value;
+    for (; r + kHeight <= num_rows; r += kHeight) {
+      MicroKernel<kHeight, NV>(num_k, a + r * a_row, a_row, a_k, b, b_row, c + r * c_row, c_row, start, finish);
+    }
+  };
+  blocks(std::integral_constant<int, kRowsPerBlock>());
+  if constexpr (kRowsPerBlock > 4) blocks(std::integral_constant<int, 4>());
+  blocks(std::integral_constant<int, 2>());
+  blocks(std::integral_constant<int, 1>());
+}
+
+}  // namespace multihead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,142 @@
+// A tile of query rows: which rows its lanes hold, what each may see, and its running softmax.
+//
+// Lanes are (head of the group, query) pairs in flattened order, so that with grouped heads a few queries still fill a
+// vector: all of them read the same keys. Every statistic is one number a lane; nothing is ever reduced across lanes.
+
+#if defined(MULTIHEAD_KERNELS_TILE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_TILE_INL
+#undef MULTIHEAD_KERNELS_TILE_INL
+#else
+#define MULTIHEAD_KERNELS_TILE_INL
+#endif
+
+#include <algorithm>
+#include <limits>
+
+#include "hwy/highway.h"
+#include "kernels/convert-inl.hpp"
+#include "kernels/exp-inl.hpp"
+#include "kernels/micro_kernel-inl.hpp"
+#include "kernels/transpose-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace multihead::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+inline constexpr T kInfinity = std::numeric_limits<T>::infinity();
+
+/// The rows of a tile. Key j is inside lane n's interval when begin[n] <= j < end[n]: causal, window and lengths.
+template <class T>
+struct Lanes {
+  index_t num_rows = 0;  // lanes in use
+  int num_vectors = 0;   // vectors computed: the used lanes rounded up
+  index_t query[kMaxLanes];
+  index_t group_head[kMaxLanes];  // index into Scores::heads
+  index_t head[kMaxLanes];        // query head
+  index_t begin[kMaxLanes], end[kMaxLanes];
+  index_t first_begin = 0, last_begin = 0;  // smallest and largest of begin
+  index_t first_end = 0, last_end = 0;
+};
+
+template <class T>
+HWY_INLINE void InitLanes(const Scores<T>& scores, index_t first_row, index_t num_rows, Lanes<T>& lanes) {
+  lanes.num_rows = num_rows;
+  lanes.num_vectors = static_cast<int>((num_rows + kVectorLanes<T> - 1) / kVectorLanes<T>);
+  index_t head = first_row / scores.seqlen_q, query = first_row % scores.seqlen_q;
+  lanes.first_begin = lanes.first_end = std::numeric_limits<index_t>::max();
+  lanes.last_begin = lanes.last_end = 0;
+  for (index_t n = 0; n < num_rows; ++n) {
+    lanes.query[n] = query;
+    lanes.group_head[n] = head;
+    lanes.head[n] = scores.heads[head];
+    const index_t position = query + scores.diagonal;
+    const index_t begin = std::clamp<index_t>(position - scores.left, 0, scores.seqlen_kv);
+    const index_t end = std::clamp<index_t>(position + scores.right + 1, begin, scores.seqlen_kv);
+    lanes.begin[n] = begin;
+    lanes.end[n] = end;
+    lanes.first_begin = std::min(lanes.first_begin, begin);
+    lanes.last_begin = std::max(lanes.last_begin, begin);
+    lanes.first_end = std::min(lanes.first_end, end);
+    lanes.last_end = std::max(lanes.last_end, end);
+    if (++query == scores.seqlen_q) {
+      query = 0;
+      ++head;
+    }
+  }
+}
+
+/// Fills values[lane] for all lanes computed; unused ones get `rest`.
+template <class T, class Fn>
+HWY_INLINE void FillLanes(const Lanes<T>& lanes, T* values, T rest, const Fn& value_of) {
+  for (index_t n = 0; n < lanes.num_rows; ++n) values[n] = value_of(n);
+  for (index_t n = lanes.num_rows; n < lanes.num_vectors * kVectorLanes<T>; ++n) values[n] = rest;
+}
+
+/// Running softmax of a tile, one number a lane, in arrays of kTileLanes.
+template <class T>
+struct RunningSoftmax {
+  T* max;       // largest visible score or sink; -infinity so far none
+  T* max_log2;  // max * log2(e) as rounded once, 0 while max is -infinity: exp(s - max) = exp2(s*log2e - max_log2)
+  T* sum;       // of exp(s - max)
+  T* seen;      // 1 when a visible key was met
+
+  static constexpr index_t kSize = 4 * kTileLanes<T>;
+  HWY_INLINE explicit RunningSoftmax(T* storage)
+      : max(storage),
+        max_log2(storage + kTileLanes<T>),
+        sum(storage + 2 * kTileLanes<T>),
+        seen(storage + 3 * kTileLanes<T>) {}
+
+  /// Empty rows, or rows that hold their sink.
+  HWY_INLINE void Init(const Scores<T>& scores, const Lanes<T>& lanes, bool with_sinks) {
+    for (index_t n = 0; n < kTileLanes<T>; ++n) {
+      max[n] = -kInfinity<T>;
+      max_log2[n] = sum[n] = seen[n] = T{0};
+    }
+    if (scores.sinks == nullptr || !with_sinks) return;
+    for (index_t n = 0; n < lanes.num_rows; ++n) max[n] = scores.sinks[lanes.head[n] * scores.sinks_stride];
+    const Tag<T> d;
+    const auto log2e = hn::Set(d, static_cast<T>(kLog2E)), none = hn::Set(d, -kInfinity<T>);
+    for (index_t n = 0; n < lanes.num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
+      const auto sink = hn::LoadU(d, max + n);
+      const auto has_sink = hn::Ne(sink, none);
+      const auto sink_log2 = hn::IfThenElseZero(has_sink, hn::Mul(sink, log2e));
+      hn::StoreU(sink_log2, d, max_log2 + n);
+      hn::StoreU(hn::IfThenElseZero(has_sink, Exp2(d, hn::MulSub(sink, log2e, sink_log2))), d, sum + n);
+    }
+  }
+
+  /// Takes in the largest scores of a key tile. Afterwards factor[lane] turns sums over earlier keys into the new
+  /// units; false when all factors are 1.
+  HWY_INLINE bool Raise(const T* HWY_RESTRICT tile_max, int num_vectors, T* HWY_RESTRICT factor) {
+    const Tag<T> d;
+    const auto log2e = hn::Set(d, static_cast<T>(kLog2E)), none = hn::Set(d, -kInfinity<T>);
+    bool moved = false;
+    for (int v = 0; v < num_vectors; ++v) {
+      const index_t n = v * kVectorLanes<T>;
+      const auto old_max = hn::LoadU(d, max + n);
+      const auto new_max = hn::Max(hn::LoadU(d, tile_max + n), old_max);
+      const auto unmoved = hn::Eq(new_max, old_max);
+      if (hn::AllTrue(d, unmoved)) {
+        hn::StoreU(hn::Set(d, T{1}), d, factor + n);
+        continue;
+      }
+      moved = true;
+      const auto old_log2 = hn::LoadU(d, max_log2 + n);
+      const auto new_log2 = hn::IfThenElseZero(hn::Ne(new_max, none), hn::Mul(new_max, log2e));
+      auto scale = Exp2(d, hn::Sub(old_log2, new_log2));
+      scale = hn::IfThenElse(hn::Or(unmoved, hn::Eq(old_max, none)), hn::Set(d, T{1}), scale);
+      hn::StoreU(scale, d, factor + n);
+      hn::StoreU(new_max, d, max + n);
+      hn::StoreU(new_log2, d, max_log2 + n);
+      hn::StoreU(hn::Mul(hn::LoadU(d, sum + n), scale), d, sum + n);
+    }
+    return moved;
+  }
+};
+
+}  // namespace multihead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
