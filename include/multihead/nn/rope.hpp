@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "multihead/kv_cache.hpp"
 #include "multihead/tensor.hpp"
 #include "multihead/tensor_view.hpp"
 
@@ -92,5 +93,11 @@ void rope_apply(TensorView<const T, 4> x, TensorView<T, 4> y, const RopeAngles<T
 /// The gradient: dx = rotation^T(dy), the turn by the opposite angle. dx may be dy itself.
 template <class T>
 void rope_backward(TensorView<const T, 4> dy, TensorView<T, 4> dx, const RopeAngles<T>& angles);
+
+/// Moves cached keys that were turned for their positions to other ones: those of tokens [begin, length) of a sequence
+/// by `delta` positions, and next_position with them. Shifts add up, as angles do.
+/// @throws ShapeError, UnsupportedError  before anything is turned: a begin that is not in [0, length], a head_dim
+///         below rotary_dim, dynamic scaling, too few free pages to copy shared ones
+void rope_shift(const Rope& rope, KvCache& cache, index_t sequence, index_t begin, index_t delta);
 
 }  // namespace multihead::nn
