@@ -26,6 +26,7 @@ ENGINE = {"core", "kernels", "attention", "nn"}
 HEADER_FOLDER = {
     "any_view": "core",
     "error": "core",
+    "onnx": "nn",
     "tensor_view": "core",
     "attention_options": "attention",
 }
