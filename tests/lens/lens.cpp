@@ -1,0 +1,149 @@
+// Per-head statistics on maps whose answer is known.
+#include "multihead/lens.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "multihead/error.hpp"
+#include "multihead/tensor.hpp"
+#include "support/random.hpp"
+
+namespace multihead::lens {
+namespace {
+
+/// Causal and uniform: row i spreads evenly over keys 0 .. i.
+Tensor<float, 2> causal_uniform(index_t seqlen) {
+  Tensor<float, 2> probs({seqlen, seqlen});
+  for (index_t i = 0; i < seqlen; ++i) {
+    for (index_t j = 0; j <= i; ++j) probs(i, j) = 1.0f / static_cast<float>(i + 1);
+  }
+  return probs;
+}
+
+Tensor<bool, 1> flags(std::initializer_list<bool> values) {
+  Tensor<bool, 1> result({static_cast<index_t>(values.size())});
+  std::copy(values.begin(), values.end(), result.data());
+  return result;
+}
+
+template <class Call>
+std::string error_of(Call&& call) {
+  try {
+    call();
+  } catch (const ShapeError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Entropy, OfACausalUniformMapIsTheLogarithmOfTheVisibleKeys) {
+  const Tensor<float, 2> probs = causal_uniform(4);
+  const double expected[] = {0.0, 0.693147, 1.098612, 1.386294};
+  for (index_t i = 0; i < 4; ++i) EXPECT_NEAR(row_entropy(probs.view(), i), expected[i], 1e-6);
+  EXPECT_NEAR(*mean_entropy(probs.view()), (0.693147 + 1.098612 + 1.386294) / 4, 1e-6);
+}
+
+TEST(Entropy, LeavesRowsWithoutAKeyOutOfTheMean) {
+  Tensor<float, 2> probs({3, 2});
+  probs(0, 0) = probs(0, 1) = 0.5f;  // rows 1 and 2 see nothing
+  EXPECT_NEAR(*mean_entropy(probs.view()), std::log(2.0), 1e-7);
+}
+
+TEST(Entropy, OfPaddedQueriesIsLeftOutBySlicing) {
+  Tensor<float, 2> probs = causal_uniform(4);
+  EXPECT_NEAR(*mean_entropy(probs.view().slice(0, 0, 2)), std::log(2.0) / 2, 1e-7);
+}
+
+TEST(Entropy, OfNoRowIsNotANumberButNothing) {
+  EXPECT_FALSE(mean_entropy(Tensor<float, 2>({2, 3}).view()));
+  EXPECT_FALSE(mean_entropy(Tensor<float, 2>({0, 0}).view()));
+}
+
+TEST(SpecialShare, IsTheMeanMassOnSpecialKeys) {
+  Tensor<float, 2> probs({2, 3});
+  probs(0, 0) = 0.75f, probs(0, 1) = 0.25f;
+  probs(1, 2) = 1.0f;
+  EXPECT_DOUBLE_EQ(*special_share(probs.view(), flags({true, false, true})), (0.75 + 1.0) / 2);
+  EXPECT_DOUBLE_EQ(*special_share(probs.view(), {}), 0.0);
+  EXPECT_FALSE(special_share(Tensor<float, 2>({2, 3}).view(), {}));
+}
+
+TEST(SpecialShare, RefusesFlagsOfAnotherLength) {
+  const Tensor<float, 2> probs({2, 3});
+  EXPECT_EQ(error_of([&] {
+              special_share(probs.view(), flags({true, false}));
+            }),
+            "special_share: special_keys must have one flag a key, got special_keys=2, seqlen_kv=3");
+}
+
+TEST(StrongestLinks, AreLargestFirstAndPassOverSpecialTokens) {
+  Tensor<float, 2> probs({3, 3});
+  probs(0, 0) = 0.9f;
+  probs(1, 1) = 0.5f, probs(1, 2) = 0.3f;
+  probs(2, 0) = 0.7f, probs(2, 1) = 0.2f;
+  const auto special = flags({true, false, false});
+  const auto links = strongest_links(probs.view(), special, special, 2);
+  ASSERT_EQ(links.size(), 2u);
+  EXPECT_EQ(links[0].query, 1);
+  EXPECT_EQ(links[0].key, 1);
+  EXPECT_EQ(links[0].prob, 0.5f);
+  EXPECT_EQ(links[1].query, 1);
+  EXPECT_EQ(links[1].key, 2);
+}
+
+TEST(StrongestLinks, AgreeWithSortingEverything) {
+  test::Random random(test::run_seed());
+  for (int round = 0; round < 50; ++round) {
+    Tensor<float, 2> probs({7, 11});
+    for (index_t i = 0; i < probs.size(); ++i) probs.data()[i] = static_cast<float>(random.integer(0, 9)) / 16.0f;
+    std::vector<Link> all;
+    for (index_t i = 0; i < 7; ++i) {
+      for (index_t j = 0; j < 11; ++j) {
+        if (probs(i, j) > 0) all.push_back({i, j, probs(i, j)});
+      }
+    }
+    std::stable_sort(all.begin(), all.end(), [](const Link& a, const Link& b) { return a.prob > b.prob; });
+    const auto links = strongest_links(probs.view(), {}, {}, 9);
+    ASSERT_EQ(links.size(), std::min<std::size_t>(9, all.size()));
+    for (std::size_t n = 0; n < links.size(); ++n) {
+      EXPECT_EQ(links[n].query, all[n].query);
+      EXPECT_EQ(links[n].key, all[n].key);
+    }
+  }
+}
+
+TEST(StrongestLinks, RefuseWhatDoesNotFit) {
+  const Tensor<float, 2> probs({2, 3});
+  EXPECT_EQ(error_of([&] { strongest_links(probs.view(), flags({true}), {}, 1); }),
+            "strongest_links: special_queries must have one flag a query, got special_queries=1, seqlen_q=2");
+  EXPECT_EQ(error_of([&] { strongest_links(probs.view(), {}, flags({true}), 1); }),
+            "strongest_links: special_keys must have one flag a key, got special_keys=1, seqlen_kv=3");
+  EXPECT_EQ(error_of([&] { strongest_links(probs.view(), {}, {}, -1); }),
+            "strongest_links: count must not be negative, got count=-1");
+}
+
+TEST(OffsetProfile, OfAPreviousTokenHeadIsOneAtMinusOne) {
+  Tensor<float, 2> probs({5, 5});
+  probs(0, 0) = 1.0f;
+  for (index_t i = 1; i < 5; ++i) probs(i, i - 1) = 1.0f;
+  EXPECT_EQ(offset_profile(probs.view(), 2), (std::vector<double>{0.0, 1.0, 0.2, 0.0, 0.0}));
+}
+
+TEST(OffsetProfile, IsZeroWhereNoKeyIsThatFar) {
+  Tensor<float, 2> probs({1, 1});
+  probs(0, 0) = 1.0f;
+  EXPECT_EQ(offset_profile(probs.view(), 2), (std::vector<double>{0, 0, 1, 0, 0}));
+}
+
+TEST(OffsetProfile, RefusesCrossAttention) {
+  const Tensor<float, 2> probs({2, 3});
+  EXPECT_EQ(error_of([&] { offset_profile(probs.view(), 2); }),
+            "offset_profile: a distance needs as many queries as keys, got seqlen_q=2, seqlen_kv=3");
+  EXPECT_EQ(error_of([&] { offset_profile(probs.view().slice(1, 0, 2), -1); }),
+            "offset_profile: reach must not be negative, got reach=-1");
+}
+
+}  // namespace
+}  // namespace multihead::lens
