@@ -1,0 +1,9 @@
+# The page's own sources become part of the library.
+set(page ${CMAKE_CURRENT_LIST_DIR}/page)
+set(script)
+foreach(name data view colour surface grid matrix lines details export main input)
+  list(APPEND script ${page}/${name}.js)
+endforeach()
+list(JOIN script "," script)
+multihead_embed(multihead_models HEADER report/assets.hpp NAMESPACE multihead::assets
+  ENTRIES kTemplate=${page}/page.html kStyle=${page}/page.css kScript=${script})

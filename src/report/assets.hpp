@@ -1,0 +1,12 @@
+// The page's source files, embedded at build time: src/report/page/.
+#pragma once
+
+#include <string_view>
+
+namespace multihead::assets {
+
+extern const std::string_view kTemplate;  ///< page.html
+extern const std::string_view kStyle;     ///< page.css
+extern const std::string_view kScript;    ///< the *.js files, joined in the order that CMakeLists.txt gives
+
+}  // namespace multihead::assets

@@ -1,0 +1,78 @@
+// From the stored map to what is looked at: word pieces or words, with or without special tokens.
+
+// A token that can be seen: controls, direction marks and blanks by name, so that no token hides or turns its neighbours.
+function visibleText(text) {
+  if (text === "") return "(empty)";
+  const names = { "\n": "\u23ce", "\t": "\u21e5", "\r": "\u240d", " ": "\u2423" };
+  return text.replace(/[\u0000-\u0020\u007f-\u00a0\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, (c) =>
+    names[c] ?? "U+" + c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0"));
+}
+
+// [{text, special, members}]: one entry a piece, or one a word in the order of their first pieces.
+function groupsOf(side, byWord, hideSpecial) {
+  const groups = [];
+  const ofWord = new Map();
+  side.tokens.forEach((token, i) => {
+    const word = side.word[i];
+    const special = side.special[i] === 1;
+    if (byWord && word >= 0 && ofWord.has(word)) {
+      const group = ofWord.get(word);
+      group.members.push(i);
+      group.special = group.special && special;
+      return;
+    }
+    const text = visibleText(byWord && word >= 0 ? side.words[word] : token);
+    const group = { text, special, members: [i] };
+    groups.push(group);
+    if (byWord && word >= 0) ofWord.set(word, group);
+  });
+  return hideSpecial ? groups.filter((group) => !group.special) : groups;
+}
+
+// Both sides as they are looked at.
+function sidesOf(byWord, hideSpecial) {
+  const queries = groupsOf(data.queries, byWord, hideSpecial);
+  const keys = groupsOf(data.keys, byWord, hideSpecial);
+  return { queries, keys, hideSpecial };
+}
+
+// {rows, columns, weights [rows x columns], most}: mean over query pieces of the sum over key pieces; where specials
+// are hidden each row is divided by what remains of it (a row of which nothing remains stays 0).
+function weightsOf(counts, sides) {
+  const rows = sides.queries.length;
+  const columns = sides.keys.length;
+  const stride = data.keys.tokens.length;
+  const weights = new Float32Array(rows * columns);
+  let most = 0;
+  sides.queries.forEach((query, i) => {
+    const scale = 1 / (steps * query.members.length);
+    let sum = 0;
+    for (let j = 0; j < columns; ++j) {
+      let n = 0;
+      for (const row of query.members) {
+        for (const column of sides.keys[j].members) n += counts[row * stride + column];
+      }
+      sum += weights[i * columns + j] = n * scale;
+    }
+    const divisor = sides.hideSpecial && sum > 0 ? sum : 1;
+    for (let j = 0; j < columns; ++j) {
+      const w = weights[i * columns + j] /= divisor;
+      if (w > most) most = w;
+    }
+  });
+  return { rows, columns, weights, most };
+}
+
+// The k largest of weight(0 .. count-1), largest first, without zeros.
+function largest(count, k, weight) {
+  const found = [];
+  for (let index = 0; index < count; ++index) {
+    const w = weight(index);
+    if (!(w > 0) || (found.length === k && w <= found[k - 1].w)) continue;
+    let at = found.length;
+    while (at > 0 && found[at - 1].w < w) --at;
+    found.splice(at, 0, { index, w });
+    if (found.length > k) found.pop();
+  }
+  return found;
+}

@@ -1,0 +1,142 @@
+// Joins template, styles, script and data. The template's marks are {{title}}, {{style}}, {{data}}, {{maps}},
+// {{script}}.
+#include "multihead/report.hpp"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "multihead/lens.hpp"
+#include "multihead/tensor.hpp"
+#include "report/assets.hpp"
+#include "report/check_report.hpp"
+#include "report/escape.hpp"
+#include "report/pack_map.hpp"
+
+namespace multihead {
+namespace {
+
+using nlohmann::json;
+
+constexpr index_t kMostWeightsAtSixDigits = 2'000'000;
+constexpr index_t kLinksShown = 5;
+
+struct Head {
+  index_t layer = 0;
+  index_t head = 0;
+};
+
+std::vector<Head> all_heads(const AttentionReport& report) {
+  std::vector<Head> heads;
+  for (std::size_t layer = 0; layer < report.layers.size(); ++layer) {
+    for (index_t h = 0; h < report.layers[layer].shape(1); ++h) heads.push_back({static_cast<index_t>(layer), h});
+  }
+  return heads;
+}
+
+lens::HeadMap map_of(const AttentionReport& report, const Head& at) {
+  return report.layers[static_cast<std::size_t>(at.layer)][0][at.head];
+}
+
+Tensor<bool, 1> special_flags(const ReportTokens& side) {
+  Tensor<bool, 1> flags({static_cast<index_t>(side.tokens.size())});
+  for (index_t i = 0; i < flags.size(); ++i) flags(i) = side.tokens[static_cast<std::size_t>(i)].special;
+  return flags;
+}
+
+json side_json(const ReportTokens& side) {
+  json tokens = json::array(), special = json::array(), word = json::array();
+  for (const ReportToken& token : side.tokens) {
+    tokens.push_back(token.text);
+    special.push_back(token.special ? 1 : 0);
+    word.push_back(token.word);
+  }
+  return {{"tokens", tokens}, {"special", special}, {"word", word}, {"words", side.words}};
+}
+
+json summary_json(const lens::HeadSummary& summary) {
+  json links = json::array();
+  for (const lens::Link& link : summary.links) links.push_back({link.query, link.key, link.prob});
+  const auto number = [](const std::optional<double>& x) { return x ? json(*x) : json(nullptr); };
+  return {{"entropy", number(summary.entropy)}, {"special", number(summary.special_share)}, {"links", links}};
+}
+
+/// What the script needs beside the maps.
+json page_data(const AttentionReport& report, const std::vector<Head>& heads,
+               const std::vector<lens::HeadSummary>& summaries) {
+  json data;
+  data["title"] = report.title;
+  data["notes"] = report.notes;
+  data["digits"] = report_digits(report);
+  data["self"] = report.keys.tokens.empty();
+  data["queries"] = side_json(report.queries);
+  data["keys"] = side_json(key_tokens(report));
+  data["first"] = {report.first_layer, report.first_head};
+  data["heads"] = json::array();
+  for (std::size_t n = 0; n < heads.size(); ++n) {
+    json head = summary_json(summaries[n]);
+    head["layer"] = heads[n].layer;
+    head["head"] = heads[n].head;
+    data["heads"].push_back(head);
+  }
+  return data;
+}
+
+std::string map_element(const Head& at, const std::string& packed) {
+  return "<script type=\"text/plain\" id=\"map-" + std::to_string(at.layer) + "-" + std::to_string(at.head) + "\">" +
+         packed + "</script>\n";
+}
+
+/// The template with each mark replaced; what is put in is not looked at again.
+std::string fill(std::string_view text, const std::vector<std::pair<std::string_view, std::string_view>>& values) {
+  std::string page;
+  while (true) {
+    const std::size_t open = text.find("{{");
+    page += text.substr(0, open);
+    if (open == std::string_view::npos) return page;
+    const std::size_t close = text.find("}}", open);
+    const std::string_view mark = text.substr(open + 2, close - open - 2);
+    for (const auto& [name, value] : values) {
+      if (name == mark) page += value;
+    }
+    text.remove_prefix(close + 2);
+  }
+}
+
+}  // namespace
+
+int report_digits(const AttentionReport& report) {
+  index_t weights = 0;
+  for (const auto& layer : report.layers) weights += layer.size();
+  return weights > kMostWeightsAtSixDigits ? 4 : 6;
+}
+
+std::string attention_page(const AttentionReport& report, Executor* threads) {
+  check_report(report);
+  const int digits = report_digits(report);
+  const std::vector<Head> heads = all_heads(report);
+  const Tensor<bool, 1> special_queries = special_flags(report.queries);
+  const Tensor<bool, 1> special_keys = special_flags(key_tokens(report));
+
+  std::vector<std::string> packed(heads.size());
+  std::vector<lens::HeadSummary> summaries(heads.size());
+  run_tasks(threads, static_cast<index_t>(heads.size()), [&](index_t n, int) {
+    const auto at = static_cast<std::size_t>(n);
+    const lens::HeadMap probs = map_of(report, heads[at]);
+    packed[at] = map_element(heads[at], pack_map(probs, digits));
+    summaries[at] = lens::summarise_head(probs, special_queries, special_keys, kLinksShown);
+  });
+
+  std::string maps;
+  for (std::string& map : packed) {
+    maps += map;
+    map = {};
+  }
+  return fill(assets::kTemplate, {{"title", escape_html(report.title)},
+                                  {"style", assets::kStyle},
+                                  {"data", json_for_script(page_data(report, heads, summaries))},
+                                  {"maps", maps},
+                                  {"script", assets::kScript}});
+}
+
+}  // namespace multihead
