@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "multihead/error.hpp"
 #include "multihead/tensor.hpp"
+#include "support/error_text.hpp"
 #include "support/random.hpp"
 
 namespace multihead::lens {
@@ -26,16 +26,6 @@ Tensor<bool, 1> flags(std::initializer_list<bool> values) {
   Tensor<bool, 1> result({static_cast<index_t>(values.size())});
   std::copy(values.begin(), values.end(), result.data());
   return result;
-}
-
-template <class Call>
-std::string error_of(Call&& call) {
-  try {
-    call();
-  } catch (const ShapeError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Entropy, OfACausalUniformMapIsTheLogarithmOfTheVisibleKeys) {
@@ -72,7 +62,7 @@ TEST(SpecialShare, IsTheMeanMassOnSpecialKeys) {
 
 TEST(SpecialShare, RefusesFlagsOfAnotherLength) {
   const Tensor<float, 2> probs({2, 3});
-  EXPECT_EQ(error_of([&] {
+  EXPECT_EQ(test::error_of([&] {
               special_share(probs.view(), flags({true, false}));
             }),
             "special_share: special_keys must have one flag a key, got special_keys=2, seqlen_kv=3");
@@ -116,11 +106,11 @@ TEST(StrongestLinks, AgreeWithSortingEverything) {
 
 TEST(StrongestLinks, RefuseWhatDoesNotFit) {
   const Tensor<float, 2> probs({2, 3});
-  EXPECT_EQ(error_of([&] { strongest_links(probs.view(), flags({true}), {}, 1); }),
+  EXPECT_EQ(test::error_of([&] { strongest_links(probs.view(), flags({true}), {}, 1); }),
             "strongest_links: special_queries must have one flag a query, got special_queries=1, seqlen_q=2");
-  EXPECT_EQ(error_of([&] { strongest_links(probs.view(), {}, flags({true}), 1); }),
+  EXPECT_EQ(test::error_of([&] { strongest_links(probs.view(), {}, flags({true}), 1); }),
             "strongest_links: special_keys must have one flag a key, got special_keys=1, seqlen_kv=3");
-  EXPECT_EQ(error_of([&] { strongest_links(probs.view(), {}, {}, -1); }),
+  EXPECT_EQ(test::error_of([&] { strongest_links(probs.view(), {}, {}, -1); }),
             "strongest_links: count must not be negative, got count=-1");
 }
 
@@ -139,9 +129,9 @@ TEST(OffsetProfile, IsZeroWhereNoKeyIsThatFar) {
 
 TEST(OffsetProfile, RefusesCrossAttention) {
   const Tensor<float, 2> probs({2, 3});
-  EXPECT_EQ(error_of([&] { offset_profile(probs.view(), 2); }),
+  EXPECT_EQ(test::error_of([&] { offset_profile(probs.view(), 2); }),
             "offset_profile: a distance needs as many queries as keys, got seqlen_q=2, seqlen_kv=3");
-  EXPECT_EQ(error_of([&] { offset_profile(probs.view().slice(1, 0, 2), -1); }),
+  EXPECT_EQ(test::error_of([&] { offset_profile(probs.view().slice(1, 0, 2), -1); }),
             "offset_profile: reach must not be negative, got reach=-1");
 }
 
