@@ -46,8 +46,7 @@ struct OutputView {
 
   constexpr OutputView() = default;
   template <class T>
-    requires(!std::is_const_v<T>)
-  constexpr OutputView(const TensorView<T, R>& view)
+  requires(!std::is_const_v<T>) constexpr OutputView(const TensorView<T, R>& view)
       : data(view.data()), dtype(dtype_of<T>), shape(view.shape()), stride(view.stride()), present(bool(view)) {}
 
   constexpr explicit operator bool() const { return present; }
@@ -72,8 +71,7 @@ struct OutputView {
 struct BroadcastView : InputView<4> {
   constexpr BroadcastView() = default;
   template <class T, int R>
-    requires(R >= 1 && R <= 4)
-  constexpr BroadcastView(const TensorView<T, R>& view) {
+  requires(R >= 1 && R <= 4) constexpr BroadcastView(const TensorView<T, R>& view) {
     data = view.data();
     dtype = dtype_of<T>;
     present = bool(view);
@@ -90,8 +88,7 @@ struct BroadcastView : InputView<4> {
 struct BroadcastOutput : OutputView<4> {
   constexpr BroadcastOutput() = default;
   template <class T, int R>
-    requires(R >= 1 && R <= 4 && !std::is_const_v<T>)
-  constexpr BroadcastOutput(const TensorView<T, R>& view) {
+  requires(R >= 1 && R <= 4 && !std::is_const_v<T>) constexpr BroadcastOutput(const TensorView<T, R>& view) {
     data = view.data();
     dtype = dtype_of<T>;
     present = bool(view);

@@ -17,7 +17,7 @@ index_t checked_size(const index_t* shape, int rank, index_t element_bytes);
 
 namespace detail {
 struct AlignedDelete {
-  void operator()(void* p) const { ::operator delete(p, std::align_val_t{64}); }
+  void operator()(void* p) const { ::operator delete (p, std::align_val_t{64}); }
 };
 }  // namespace detail
 
@@ -30,7 +30,7 @@ class Tensor {
   Tensor() = default;
   explicit Tensor(Extents shape) : shape_(shape), size_(checked_size(shape.data(), R, sizeof(T))) {
     data_.reset(
-        static_cast<T*>(::operator new(static_cast<std::size_t>(size_) * sizeof(T) + 64, std::align_val_t{64})));
+        static_cast<T*>(::operator new (static_cast<std::size_t>(size_) * sizeof(T) + 64, std::align_val_t{64})));
     std::fill_n(data_.get(), size_, T{});
   }
 

@@ -32,9 +32,7 @@ class TensorView {
       : data_(data), shape_(shape), stride_(stride), present_(true) {}
 
   /// A view of T is a view of const T.
-  constexpr operator TensorView<const T, R>() const
-    requires(!std::is_const_v<T>)
-  {
+  constexpr operator TensorView<const T, R>() const requires(!std::is_const_v<T>) {
     return present_ ? TensorView<const T, R>(data_, shape_, stride_) : TensorView<const T, R>();
   }
 
@@ -61,8 +59,7 @@ class TensorView {
   }
 
   template <class... I>
-    requires(sizeof...(I) == R)
-  constexpr T& operator()(I... index) const {
+  requires(sizeof...(I) == R) constexpr T& operator()(I... index) const {
     const Extents at{static_cast<index_t>(index)...};
     index_t offset = 0;
     for (int axis = 0; axis < R; ++axis) offset += at[axis] * stride_[axis];
@@ -88,9 +85,7 @@ class TensorView {
   }
 
   /// Entry `index` of the first axis, one rank lower.
-  constexpr auto operator[](index_t index) const
-    requires(R > 1)
-  {
+  constexpr auto operator[](index_t index) const requires(R > 1) {
     std::array<index_t, R - 1> shape{}, stride{};
     for (int axis = 1; axis < R; ++axis) {
       shape[axis - 1] = shape_[axis];

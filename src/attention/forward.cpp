@@ -149,7 +149,8 @@ class Forward {
           end = begin;
         }
       }
-      workspace_size = std::max(workspace_size, kernels_.forward_workspace(args_of(largest(blocks_.back(), rows), nullptr)));
+      workspace_size =
+          std::max(workspace_size, kernels_.forward_workspace(args_of(largest(blocks_.back(), rows), nullptr)));
     }
   }
 
@@ -211,7 +212,8 @@ class Forward {
       const index_t chunks = (sequence.seqlen_kv + kKeysPerChunk - 1) / kKeysPerChunk;
       T* acc = partial + block.partial_begin;
       args.partial_acc = acc + chunk * block.num_rows * problem_.head_dim_v;
-      args.partial_stats = acc + chunks * block.num_rows * problem_.head_dim_v + chunk * block.num_rows * kernels::kStats;
+      args.partial_stats =
+          acc + chunks * block.num_rows * problem_.head_dim_v + chunk * block.num_rows * kernels::kStats;
     }
     return args;
   }

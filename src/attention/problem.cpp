@@ -26,10 +26,9 @@ void check_dtype(std::string_view function, std::string_view name, DType dtype, 
 
 void check_float_dtype(std::string_view function, std::string_view name, DType dtype, bool f64) {
   const DType wanted = f64 ? DType::f64 : DType::f32;
-  require<UnsupportedError>(dtype == wanted, function,
-                            std::string(name) + " must be " + dtype_name(wanted) + (f64 ? " beside f64 q" : ""),
-                            {{name, dtype}},
-                            dtype == DType::boolean ? "a boolean mask goes into options.mask.visible" : "");
+  require<UnsupportedError>(
+      dtype == wanted, function, std::string(name) + " must be " + dtype_name(wanted) + (f64 ? " beside f64 q" : ""),
+      {{name, dtype}}, dtype == DType::boolean ? "a boolean mask goes into options.mask.visible" : "");
 }
 
 struct Checker {
@@ -120,8 +119,9 @@ struct Checker {
       lengths("seqlen_kv", opt.mask.seqlen_kv, p.seqlen_kv);
       return;
     }
-    need(!opt.mask.seqlen_q && !opt.mask.seqlen_kv, "packed sequences and seqlen_q or seqlen_kv exclude each other",
-         {{"seqlen_q", opt.mask.seqlen_q ? "given" : "absent"}, {"seqlen_kv", opt.mask.seqlen_kv ? "given" : "absent"}});
+    need(
+        !opt.mask.seqlen_q && !opt.mask.seqlen_kv, "packed sequences and seqlen_q or seqlen_kv exclude each other",
+        {{"seqlen_q", opt.mask.seqlen_q ? "given" : "absent"}, {"seqlen_kv", opt.mask.seqlen_kv ? "given" : "absent"}});
     need(!opt.page_table, "packed sequences and page_table exclude each other", {{"page_table", "given"}});
     need(in.q.shape[0] == 1, "packed q, k and v must have batch 1", {{"q", text_of(in.q)}, {"k", text_of(in.k)}});
     offsets("cu_seqlens_q", packed.cu_seqlens_q, p.tokens_q, p.seqlen_q);
@@ -163,7 +163,8 @@ struct Checker {
   void mask() const {
     const Mask& m = opt.mask;
     for (const auto& [name, side] : {std::pair{"window_left", m.window_left}, {"window_right", m.window_right}}) {
-      if (side) need(*side >= 0, std::string(name) + " must not be negative", {{name, *side}}, "leave it unset to see all");
+      if (side)
+        need(*side >= 0, std::string(name) + " must not be negative", {{name, *side}}, "leave it unset to see all");
     }
     const bool explicit_corner = m.causal == Causal::top_left || m.causal == Causal::bottom_right;
     need(!(explicit_corner && m.diagonal_offset), "diagonal_offset goes with Causal::at_offset or Causal::off",
@@ -267,6 +268,7 @@ void check_row_values(std::string_view function, std::string_view name, const In
 
 void check_writable(std::string_view function, std::string_view name, const index_t* shape, const index_t* stride,
                     int rank) {
+  if (std::count(shape, shape + rank, 0) > 0) return;  // nothing is written
   for (int axis = 0; axis < rank; ++axis) {
     require(shape[axis] <= 1 || stride[axis] != 0, function, "an output must not be expanded",
             {{"tensor", std::string(name)}, {"shape", shape_text(shape, rank)}, {"stride", shape_text(stride, rank)}});

@@ -22,11 +22,11 @@ struct Problem {
 
 /// One sequence of the batch.
 struct Sequence {
-  index_t batch_index = 0;        // row of the batch axis of q, k, v, out, row_max, ... (0 when packed)
-  index_t q_begin = 0;            // first token of q, out, row_max, ...
-  index_t kv_begin = 0;           // first token of k, v
-  index_t padded_q = 0;           // rows of out that belong to it
-  index_t padded_kv = 0;          // rows of dk, dv that belong to it
+  index_t batch_index = 0;              // row of the batch axis of q, k, v, out, row_max, ... (0 when packed)
+  index_t q_begin = 0;                  // first token of q, out, row_max, ...
+  index_t kv_begin = 0;                 // first token of k, v
+  index_t padded_q = 0;                 // rows of out that belong to it
+  index_t padded_kv = 0;                // rows of dk, dv that belong to it
   index_t seqlen_q = 0, seqlen_kv = 0;  // present
   index_t diagonal = 0;
 };

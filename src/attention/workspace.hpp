@@ -15,13 +15,13 @@ class Workspace {
   Workspace(index_t num_parts, index_t part_size)
       : part_size_((part_size * index_t{sizeof(T)} + 63) / 64 * 64 / index_t{sizeof(T)} + 64 / index_t{sizeof(T)}) {
     const auto bytes = static_cast<std::size_t>(num_parts * part_size_) * sizeof(T);
-    data_.reset(static_cast<T*>(::operator new(bytes, std::align_val_t{64})));
+    data_.reset(static_cast<T*>(::operator new (bytes, std::align_val_t{64})));
   }
   T* part(index_t index) const { return data_.get() + index * part_size_; }
 
  private:
   struct Delete {
-    void operator()(T* p) const { ::operator delete(p, std::align_val_t{64}); }
+    void operator()(T* p) const { ::operator delete (p, std::align_val_t{64}); }
   };
   index_t part_size_;
   std::unique_ptr<T[], Delete> data_;

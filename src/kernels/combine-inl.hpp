@@ -18,10 +18,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 /// e^(max_c - max) for one chunk of a row.
 template <class T>
-HWY_INLINE T ChunkFactor(const T* stats, T max_log2) {
+HWY_INLINE T ChunkFactor(const T* stats, T max) {
   if (stats[0] == -kInfinity<T>) return T{0};
   const Tag<T> d;
-  return hn::GetLane(Exp2(d, hn::Set(d, stats[1] - max_log2)));
+  return hn::GetLane(ExpMinus(d, hn::Set(d, stats[0]), hn::Set(d, max)));
 }
 
 template <class T>
@@ -32,21 +32,18 @@ void CombineChunks(const CombineArgs<T>& args) {
   for (index_t r = 0; r < block.num_rows; ++r) {
     InitLanes(block.scores, block.first_row + r, 1, lanes);
     const auto stats_of = [&](index_t c) { return args.partial_stats + (c * block.num_rows + r) * kStats; };
-    T max = -kInfinity<T>, max_log2 = T{0}, sum = T{0}, seen = T{0};
+    T max = -kInfinity<T>, sum = T{0}, seen = T{0};
     for (index_t c = 0; c < args.num_chunks; ++c) {
       const T* stats = stats_of(c);
-      if (stats[0] > max) {
-        max = stats[0];
-        max_log2 = stats[1];
-      }
-      seen = std::max(seen, stats[3]);
+      max = std::max(max, stats[0]);
+      seen = std::max(seen, stats[2]);
     }
     T* acc = block.workspace;
     std::fill_n(acc, width, T{0});
     for (index_t c = 0; c < args.num_chunks; ++c) {
-      const T factor = ChunkFactor(stats_of(c), max_log2);
+      const T factor = ChunkFactor(stats_of(c), max);
       const T* HWY_RESTRICT part = args.partial_acc + (c * block.num_rows + r) * width;
-      sum += stats_of(c)[2] * factor;
+      sum += stats_of(c)[1] * factor;
       for (index_t f = 0; f < width; ++f) acc[f] += part[f] * factor;
     }
     const FinalRow<T> row(max, sum, seen != T{0});
@@ -57,7 +54,7 @@ void CombineChunks(const CombineArgs<T>& args) {
     for (index_t c = 0; c < args.num_chunks; ++c) {
       const index_t begin = c * args.keys_per_chunk;
       ScaleProbs(block, lanes, 0, begin, std::min(begin + args.keys_per_chunk, block.scores.seqlen_kv),
-                 ChunkFactor(stats_of(c), max_log2) * row.inverse);
+                 ChunkFactor(stats_of(c), max) * row.inverse);
     }
   }
 }

@@ -31,8 +31,8 @@ struct Exp2Constants<float> {
   static constexpr int kMantissaBits = 23;
   static constexpr float kSmallest = -126.0f;
   // Highest power first.
-  static constexpr float kPoly[] = {0.00015345812f, 0.00133999312f, 0.00961848896f, 0.0555032878f,
-                                    0.240226469f,   0.693147206f,   1.0f};
+  static constexpr float kPoly[] = {
+      0.00015345812f, 0.00133999312f, 0.00961848896f, 0.0555032878f, 0.240226469f, 0.693147206f, 1.0f};
 };
 
 template <>
@@ -41,10 +41,12 @@ struct Exp2Constants<double> {
   static constexpr int kMantissaBits = 52;
   static constexpr double kSmallest = -1022.0;
   // ln(2)^k / k!
-  static constexpr double kPoly[] = {1.3691488853904129e-12, 2.5678435993488206e-11, 4.4455382718708116e-10,
-                                     7.0549116208011233e-09, 1.0178086009239700e-07, 1.3215486790144309e-06,
-                                     1.5252733804059840e-05, 1.5403530393381610e-04, 1.3333558146428443e-03,
-                                     9.6181291076284772e-03, 5.5504108664821580e-02, 2.4022650695910072e-01,
+  static constexpr double kPoly[] = {1.3691488853904129e-12, 2.5678435993488206e-11,
+                                     4.4455382718708116e-10, 7.0549116208011233e-09,
+                                     1.0178086009239700e-07, 1.3215486790144309e-06,
+                                     1.5252733804059840e-05, 1.5403530393381610e-04,
+                                     1.3333558146428443e-03, 9.6181291076284772e-03,
+                                     5.5504108664821580e-02, 2.4022650695910072e-01,
                                      6.9314718055994531e-01, 1.0};
 };
 
@@ -63,6 +65,12 @@ HWY_INLINE V Exp2(D d, V x) {
   for (int i = 1; i < kTerms; ++i) p = hn::MulAdd(p, fraction, hn::Set(d, C::kPoly[i]));
   // A product, not an integer addition to the exponent: NaN stays NaN whatever its payload.
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, C::kSmallest)), hn::Mul(p, power));
+}
+
+/// e^(x - shift). Subtracting first is exact for scores near the maximum, however large both are.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ExpMinus(D d, V x, V shift) {
+  return Exp2(d, hn::Mul(hn::Sub(x, shift), hn::Set(d, static_cast<hn::TFromD<D>>(kLog2E))));
 }
 
 }  // namespace multihead::kernels::HWY_NAMESPACE

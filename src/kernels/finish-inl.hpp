@@ -148,8 +148,8 @@ HWY_NOINLINE void FinishProbs(const ForwardArgs<T>& args, const BlockLayout<T>& 
     const index_t begin = (layout.first_key_tile + kt) * kKeysPerTile;
     T* factor = layout.history(t, layout.first_key_tile + kt);
     for (index_t n = 0; n < lanes.num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
-      const auto change = hn::Sub(hn::LoadU(d, factor + n), hn::LoadU(d, softmax.max_log2 + n));
-      hn::StoreU(hn::Mul(Exp2(d, change), hn::LoadU(d, last + n)), d, factor + n);
+      const auto change = ExpMinus(d, hn::LoadU(d, factor + n), hn::LoadU(d, softmax.shift + n));
+      hn::StoreU(hn::Mul(change, hn::LoadU(d, last + n)), d, factor + n);
     }
     for (index_t n = 0; n < lanes.num_rows; ++n) {
       ScaleProbs(args, lanes, n, begin, std::min(begin + kKeysPerTile, args.key_end), factor[n]);
@@ -205,7 +205,8 @@ HWY_NOINLINE void WriteTile(const Rows& out, const Lanes<T>& lanes, index_t widt
   const bool direct = out.dtype == (sizeof(T) == 8 ? DType::f64 : DType::f32);
   const index_t padded = PaddedWidth<T>(width);
   for (index_t n = 0; n < lanes.num_rows; ++n) {
-    row_of[n] = direct ? static_cast<T*>(out.data) + RowOffset(out, lanes.query[n], lanes.head[n]) : scratch + n * padded;
+    row_of[n] =
+        direct ? static_cast<T*>(out.data) + RowOffset(out, lanes.query[n], lanes.head[n]) : scratch + n * padded;
   }
   TileToRows(tile, kTileLanes<T>, lanes.num_rows, width, row_of);
   if (direct) return;
@@ -227,9 +228,8 @@ HWY_NOINLINE void FinishTile(const ForwardArgs<T>& args, const BlockLayout<T>& l
       row_of[n] = args.partial_acc + (first + n) * args.scores.head_dim_v;
       T* stats = args.partial_stats + (first + n) * kStats;
       stats[0] = softmax.max[n];
-      stats[1] = softmax.max_log2[n];
-      stats[2] = softmax.sum[n];
-      stats[3] = softmax.seen[n];
+      stats[1] = softmax.sum[n];
+      stats[2] = softmax.seen[n];
     }
     TileToRows(layout.acc(t), kTileLanes<T>, lanes.num_rows, args.scores.head_dim_v, row_of);
     return;

@@ -30,18 +30,17 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <int NV, class T>
 HWY_INLINE void Exponentiate(const KeyRange& keys, T* HWY_RESTRICT tile, const RunningSoftmax<T>& softmax) {
   const Tag<T> d;
-  const auto log2e = hn::Set(d, static_cast<T>(kLog2E));
   hn::Vec<Tag<T>> shift[NV], sum[NV];
 #pragma GCC unroll 4
   for (int v = 0; v < NV; ++v) {
-    shift[v] = hn::LoadU(d, softmax.max_log2 + v * kVectorLanes<T>);
+    shift[v] = hn::LoadU(d, softmax.shift + v * kVectorLanes<T>);
     sum[v] = hn::Zero(d);
   }
   for (index_t j = keys.begin; j < keys.end; ++j) {
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) {
       T* HWY_RESTRICT at = tile + j * kTileLanes<T> + v * kVectorLanes<T>;
-      const auto p = Exp2(d, hn::MulSub(hn::LoadU(d, at), log2e, shift[v]));
+      const auto p = ExpMinus(d, hn::LoadU(d, at), shift[v]);
       sum[v] = hn::Add(sum[v], p);
       hn::StoreU(p, d, at);
     }
@@ -50,27 +49,6 @@ HWY_INLINE void Exponentiate(const KeyRange& keys, T* HWY_RESTRICT tile, const R
   for (int v = 0; v < NV; ++v) {
     T* total = softmax.sum + v * kVectorLanes<T>;
     hn::StoreU(hn::Add(hn::LoadU(d, total), sum[v]), d, total);
-  }
-}
-
-/// O = O * factor + V^T P over visible pairs alone: for value tiles that hold NaN or infinity beside hidden keys.
-/// The same sums in the same order as the micro-kernel's, bit for bit.
-template <class T>
-HWY_NOINLINE void AccumulateVisible(const ScoreModifier<T>& modifier, const KeyRange& keys, int num_vectors,
-                                    const TileRows<T>& values, index_t width, const T* HWY_RESTRICT tile,
-                                    const T* HWY_RESTRICT factor, T* HWY_RESTRICT acc) {
-  const Tag<T> d;
-  for (index_t n = 0; n < num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
-    const auto scale = hn::LoadU(d, factor + n);
-    for (index_t f = 0; f < width; ++f) {
-      auto sum = hn::Mul(hn::LoadU(d, acc + f * kTileLanes<T> + n), scale);
-      for (index_t j = keys.begin; j < keys.end; ++j) {
-        const auto value = hn::Set(d, values.data[j * values.stride + f]);
-        const auto next = hn::MulAdd(value, hn::LoadU(d, tile + j * kTileLanes<T> + n), sum);
-        sum = hn::IfThenElse(modifier.Visible(d, j, n), next, sum);
-      }
-      hn::StoreU(sum, d, acc + f * kTileLanes<T> + n);
-    }
   }
 }
 
@@ -97,7 +75,8 @@ struct ForwardBlock {
       std::fill_n(layout.acc(t), scores.head_dim_v * kTileLanes<T>, T{0});
       if (args.probs.data != nullptr) ClearProbs(args, lanes[t]);
     }
-    if (args.probs.data != nullptr) std::fill_n(layout.history(0, 0), layout.history_size(), -kInfinity<T>);
+    if (args.probs.data != nullptr)
+      std::fill_n(layout.history(0, layout.first_key_tile), layout.history_size(), -kInfinity<T>);
   }
 
   HWY_INLINE RunningSoftmax<T> softmax(index_t t) { return RunningSoftmax<T>(layout.softmax(t)); }
@@ -181,7 +160,7 @@ struct ForwardBlock {
     Exponentiate<NV>(keys, layout.tile, state);
     if (args.probs.data != nullptr) {
       StoreProbs(args, lanes[t], keys, layout.tile);
-      std::copy_n(state.max_log2, kTileLanes<T>, layout.history(t, keys.origin / kKeysPerTile));
+      std::copy_n(state.shift, kTileLanes<T>, layout.history(t, keys.origin / kKeysPerTile));
     }
     if (scores.dropout_threshold != 0) ApplyDropout(scores, lanes[t], keys, layout.tile);
     return raised;

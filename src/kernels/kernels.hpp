@@ -90,7 +90,7 @@ struct Scores {
   std::uint64_t dropout_threshold = 0;  // kept when the 32-bit word >= threshold; 0 = no dropout
   T keep_scale = 1;                     // 1 / (1 - p); 0 for p = 1
 
-  bool copy_keys = false;    // bring K tiles into contiguous rows first (a measured choice, never a matter of bits)
+  bool copy_keys = false;  // bring K tiles into contiguous rows first (a measured choice, never a matter of bits)
   bool copy_values = false;
 };
 
@@ -117,19 +117,19 @@ struct ForwardArgs {
   T* workspace = nullptr;  // forward_workspace() elements, 64-byte aligned
 };
 
-/// Row statistics: largest score, that in base-2 units as used by exp, sum of exponentials, whether a key was visible.
-inline constexpr index_t kStats = 4;
+/// Row statistics: largest score, sum of exponentials, whether a key was visible.
+inline constexpr index_t kStats = 3;
 
 /// Joins `num_chunks` partial results of one block of rows in chunk order and writes them out as forward_block would.
 template <class T>
 struct CombineArgs {
-  ForwardArgs<T> block;  // outputs, rows
+  ForwardArgs<T> block;              // outputs, rows
   const T* partial_acc = nullptr;    // [num_chunks, num_rows, head_dim_v]
   const T* partial_stats = nullptr;  // [num_chunks, num_rows, kStats]
   index_t num_chunks = 0, keys_per_chunk = 0;
 };
 
-/// One kv head: dk, dv of keys [key_begin, key_end) and their share of dq.
+/// One kv head: dk, dv of keys [key_begin, key_end) and their share of dq. key_begin is a multiple of kKeysPerTile.
 template <class T>
 struct BackwardArgs {
   Scores<T> scores;
@@ -137,25 +137,51 @@ struct BackwardArgs {
 
   ConstRows dout;
   RowValues<const T> row_max, row_sum;
-  const T* delta = nullptr;  // [num_heads of the group, seqlen_q]: sum_d dout*out - dlse
+  RowValues<const T> delta;  // sum_d dout*out - dlse
 
-  Rows dk, dv;              // data == nullptr: not wanted
-  T* dq = nullptr;          // [tiles of the group's rows, head_dim, lanes] accumulated in key order; nullptr: not wanted
-  T* dslopes = nullptr;     // [num_heads of the group] partial sums; nullptr: not wanted
-  T* workspace = nullptr;
+  Rows dk, dv;             // at this kv head; data == nullptr: not wanted
+  T* dq = nullptr;         // [tiles of the group's rows][head_dim][lanes], added to in key order; nullptr: not wanted
+  T* dslopes = nullptr;    // [num_heads of the group], added to; nullptr: not wanted
+  T* workspace = nullptr;  // backward_workspace() elements, 64-byte aligned
 };
 
-/// c[m,n] (+)= sum_k a[m,k] * b[k][n] over one panel of b; n < lanes() columns.
+/// Writes dq rows from the sums of `num_parts` key ranges, added in order.
+template <class T>
+struct QueryGradientArgs {
+  Scores<T> scores;
+  const T* parts = nullptr;  // [num_parts][tiles][head_dim][lanes]
+  index_t num_parts = 0, part_size = 0;
+  Rows dq;
+  T* workspace = nullptr;  // (head_dim + padded head_dim) * lanes elements
+};
+
+/// Adds d(loss)/d(bias) of rows [first_row, first_row + num_rows) and keys of one tile to acc[key][lane].
+template <class T>
+struct BiasGradientArgs {
+  BackwardArgs<T> backward;
+  index_t first_row = 0, num_rows = 0;
+  index_t origin = 0;  // first key of the tile
+  T* acc = nullptr;    // [kKeysPerTile][lanes]
+};
+
+/// c[m,n] += sum_k a[m,k] * b[k][n] over one panel of b; n <= lanes columns.
 template <class T>
 struct MatmulArgs {
   const T* a = nullptr;
   index_t a_row = 0, a_k = 0;  // strides
   const T* b = nullptr;        // packed panel [k][lanes]
-  const T* bias = nullptr;     // [n] or nullptr
   T* c = nullptr;
   index_t c_row = 0;
   index_t m = 0, n = 0, k = 0;
-  bool accumulate = false;
+};
+
+/// panel[k][lane] = b[lane*n_stride + k*k_stride] for lane < n; further lanes 0.
+template <class T>
+struct PackArgs {
+  const T* b = nullptr;
+  index_t n_stride = 0, k_stride = 0;
+  index_t n = 0, k = 0;
+  T* panel = nullptr;  // [k][lanes]
 };
 
 template <class T>
@@ -165,11 +191,20 @@ struct Table {
   index_t (*forward_workspace)(const ForwardArgs<T>&) = nullptr;
   void (*forward_block)(const ForwardArgs<T>&) = nullptr;
   void (*combine_chunks)(const CombineArgs<T>&) = nullptr;
+  index_t (*backward_workspace)(const BackwardArgs<T>&) = nullptr;
+  void (*backward_block)(const BackwardArgs<T>&) = nullptr;
+  void (*query_gradient)(const QueryGradientArgs<T>&) = nullptr;
+  void (*bias_gradient)(const BiasGradientArgs<T>&) = nullptr;
   void (*matmul_panel)(const MatmulArgs<T>&) = nullptr;
+  void (*pack_panel)(const PackArgs<T>&) = nullptr;
 };
 
 /// The best table of this CPU among the targets that are enabled.
 template <class T>
 const Table<T>& table();
+template <>
+const Table<float>& table<float>();
+template <>
+const Table<double>& table<double>();
 
 }  // namespace multihead::kernels

@@ -80,6 +80,27 @@ HWY_NOINLINE bool AllFinite(const TileRows<T>& rows, index_t begin, index_t end,
   return true;
 }
 
+/// O = O * factor + V^T P over visible pairs alone: for value tiles that hold NaN or infinity beside hidden keys.
+/// The same sums in the same order as the micro-kernel's, bit for bit.
+template <class T>
+HWY_NOINLINE void AccumulateVisible(const ScoreModifier<T>& modifier, const KeyRange& keys, int num_vectors,
+                                    const TileRows<T>& values, index_t width, const T* HWY_RESTRICT tile,
+                                    const T* HWY_RESTRICT factor, T* HWY_RESTRICT acc) {
+  const Tag<T> d;
+  for (index_t n = 0; n < num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
+    const auto scale = hn::LoadU(d, factor + n);
+    for (index_t f = 0; f < width; ++f) {
+      auto sum = hn::Mul(hn::LoadU(d, acc + f * kTileLanes<T> + n), scale);
+      for (index_t j = keys.begin; j < keys.end; ++j) {
+        const auto value = hn::Set(d, values.data[j * values.stride + f]);
+        const auto next = hn::MulAdd(value, hn::LoadU(d, tile + j * kTileLanes<T> + n), sum);
+        sum = hn::IfThenElse(modifier.Visible(d, j, n), next, sum);
+      }
+      hn::StoreU(sum, d, acc + f * kTileLanes<T> + n);
+    }
+  }
+}
+
 }  // namespace multihead::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

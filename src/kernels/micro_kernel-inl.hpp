@@ -7,7 +7,8 @@
 // do not depend on how rows are grouped into blocks.
 //
 // 4x3 keeps 12 sums, 3 vectors of B and one of A in the 16 registers of AVX2; 8x3 uses 28 of AVX-512's 32
-// (docs/performance.md). The unroll pragmas matter: without them g++ 12 -O2 keeps the sums on the stack, 3 times slower.
+// (docs/performance.md). The unroll pragmas matter: without them g++ 12 -O2 keeps the sums on the stack, 3 times
+// slower.
 
 #if defined(MULTIHEAD_KERNELS_MICRO_KERNEL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_MICRO_KERNEL_INL
@@ -42,16 +43,20 @@ inline constexpr int kRowsPerBlock = 4;
 template <class T>
 inline constexpr index_t kVectorLanes = HWY_LANES(T);
 template <class T>
-inline constexpr index_t kTileLanes = kNumVectors * kVectorLanes<T>;
+inline constexpr index_t kTileLanes = kNumVectors* kVectorLanes<T>;
 
 /// How a block begins and ends. All are passed by value and inlined.
 struct SetZero {  // C = sum
   template <class D>
-  HWY_INLINE hn::Vec<D> Begin(D d, const hn::TFromD<D>*, index_t) const { return hn::Zero(d); }
+  HWY_INLINE hn::Vec<D> Begin(D d, const hn::TFromD<D>*, index_t) const {
+    return hn::Zero(d);
+  }
 };
 struct Accumulate {  // C += sum
   template <class D>
-  HWY_INLINE hn::Vec<D> Begin(D d, const hn::TFromD<D>* c, index_t) const { return hn::LoadU(d, c); }
+  HWY_INLINE hn::Vec<D> Begin(D d, const hn::TFromD<D>* c, index_t) const {
+    return hn::LoadU(d, c);
+  }
 };
 template <class T>
 struct Rescale {  // C = C * factor[lane] + sum
@@ -61,7 +66,6 @@ struct Rescale {  // C = C * factor[lane] + sum
     return hn::Mul(hn::LoadU(d, c), hn::LoadU(d, factor + lane));
   }
 };
-
 
 /// What happens to a finished block while it is still in registers.
 struct Nothing {
@@ -115,11 +119,12 @@ HWY_INLINE void MicroKernel(index_t num_k, const T* HWY_RESTRICT a, ARow a_row, 
   }
 }
 
-/// C[num_rows][NV vectors] from A [num_rows, num_k] and B [num_k][NV vectors]: blocks of kRowsPerBlock rows, then fewer.
+/// C[num_rows][NV vectors] from A [num_rows, num_k] and B [num_k][NV vectors]: blocks of kRowsPerBlock rows, then
+/// fewer. Not inlined: a call a tile costs nothing, and every user shares one copy.
 template <int NV, class ARow, class AK, class Start, class Finish, class T>
-HWY_INLINE void Product(index_t num_rows, index_t num_k, const T* HWY_RESTRICT a, ARow a_row, AK a_k,
-                        const T* HWY_RESTRICT b, index_t b_row, T* HWY_RESTRICT c, index_t c_row, Start start,
-                        Finish finish) {
+HWY_NOINLINE void Product(index_t num_rows, index_t num_k, const T* HWY_RESTRICT a, ARow a_row, AK a_k,
+                          const T* HWY_RESTRICT b, index_t b_row, T* HWY_RESTRICT c, index_t c_row, Start start,
+                          Finish finish) {
   index_t r = 0;
   const auto blocks = [&](auto height) HWY_ATTR {
     constexpr int kHeight = decltype(height)::value;

@@ -1,6 +1,7 @@
 // What happens to a tile of scores between the product with the keys and the exponential:
 //
-//   softcap, additive bias and ALiBi, mask          tile[key][lane], keys [begin, end) of the tile that starts at `origin`
+//   softcap, additive bias and ALiBi, mask          tile[key][lane], keys [begin, end) of the tile that starts at
+//   `origin`
 //
 // Bias and boolean mask become one tile of numbers in which -infinity means hidden: one mechanism, one path.
 
@@ -95,7 +96,7 @@ HWY_NOINLINE bool BuildBiasTile(const Scores<T>& scores, const Lanes<T>& lanes, 
 template <class T>
 struct ScoreModifier {
   const Scores<T>& scores;
-  const T* bias_tile;  // nullptr when there is neither bias nor boolean mask
+  const T* bias_tile;              // nullptr when there is neither bias nor boolean mask
   alignas(64) T begin[kMaxLanes];  // interval relative to the tile's first key
   alignas(64) T end[kMaxLanes];
   alignas(64) T slope[kMaxLanes];
@@ -103,7 +104,9 @@ struct ScoreModifier {
 
   HWY_INLINE ScoreModifier(const Scores<T>& s, const Lanes<T>& lanes, const KeyRange& keys, const T* bias)
       : scores(s), bias_tile(bias) {
-    const auto relative = [&](index_t j) { return static_cast<T>(std::clamp<index_t>(j - keys.origin, 0, kKeysPerTile)); };
+    const auto relative = [&](index_t j) {
+      return static_cast<T>(std::clamp<index_t>(j - keys.origin, 0, kKeysPerTile));
+    };
     FillLanes(lanes, begin, T{0}, [&](index_t n) { return relative(lanes.begin[n]); });
     FillLanes(lanes, end, T{0}, [&](index_t n) { return relative(lanes.end[n]); });
     if (s.alibi_slopes == nullptr) return;
@@ -121,6 +124,12 @@ struct ScoreModifier {
       visible = hn::And(visible, hn::Ne(bias, hn::Set(d, -kInfinity<T>)));
     }
     return visible;
+  }
+
+  HWY_INLINE bool VisibleAt(index_t j, index_t n) const {
+    const T key = static_cast<T>(j);
+    return key >= begin[n] && key < end[n] &&
+           (bias_tile == nullptr || bias_tile[j * kTileLanes<T> + n] != -kInfinity<T>);
   }
 
   /// c*tanh(s/c). hwy's Tanh is within 4 ulp.

@@ -76,15 +76,15 @@ HWY_INLINE void FillLanes(const Lanes<T>& lanes, T* values, T rest, const Fn& va
 /// Running softmax of a tile, one number a lane, in arrays of kTileLanes.
 template <class T>
 struct RunningSoftmax {
-  T* max;       // largest visible score or sink; -infinity so far none
-  T* max_log2;  // max * log2(e) as rounded once, 0 while max is -infinity: exp(s - max) = exp2(s*log2e - max_log2)
-  T* sum;       // of exp(s - max)
-  T* seen;      // 1 when a visible key was met
+  T* max;    // largest visible score or sink; -infinity so far none
+  T* shift;  // what scores are taken relative to: max, 0 while that is -infinity
+  T* sum;    // of exp(s - shift)
+  T* seen;   // 1 when a visible key was met
 
   static constexpr index_t kSize = 4 * kTileLanes<T>;
   HWY_INLINE explicit RunningSoftmax(T* storage)
       : max(storage),
-        max_log2(storage + kTileLanes<T>),
+        shift(storage + kTileLanes<T>),
         sum(storage + 2 * kTileLanes<T>),
         seen(storage + 3 * kTileLanes<T>) {}
 
@@ -92,18 +92,14 @@ struct RunningSoftmax {
   HWY_INLINE void Init(const Scores<T>& scores, const Lanes<T>& lanes, bool with_sinks) {
     for (index_t n = 0; n < kTileLanes<T>; ++n) {
       max[n] = -kInfinity<T>;
-      max_log2[n] = sum[n] = seen[n] = T{0};
+      shift[n] = sum[n] = seen[n] = T{0};
     }
     if (scores.sinks == nullptr || !with_sinks) return;
-    for (index_t n = 0; n < lanes.num_rows; ++n) max[n] = scores.sinks[lanes.head[n] * scores.sinks_stride];
-    const Tag<T> d;
-    const auto log2e = hn::Set(d, static_cast<T>(kLog2E)), none = hn::Set(d, -kInfinity<T>);
-    for (index_t n = 0; n < lanes.num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
-      const auto sink = hn::LoadU(d, max + n);
-      const auto has_sink = hn::Ne(sink, none);
-      const auto sink_log2 = hn::IfThenElseZero(has_sink, hn::Mul(sink, log2e));
-      hn::StoreU(sink_log2, d, max_log2 + n);
-      hn::StoreU(hn::IfThenElseZero(has_sink, Exp2(d, hn::MulSub(sink, log2e, sink_log2))), d, sum + n);
+    for (index_t n = 0; n < lanes.num_rows; ++n) {
+      max[n] = scores.sinks[lanes.head[n] * scores.sinks_stride];
+      if (max[n] == -kInfinity<T>) continue;
+      shift[n] = max[n];
+      sum[n] = max[n] - shift[n] == T{0} ? T{1} : std::numeric_limits<T>::quiet_NaN();  // a sink of +inf or NaN
     }
   }
 
@@ -111,7 +107,7 @@ struct RunningSoftmax {
   /// units; false when all factors are 1.
   HWY_INLINE bool Raise(const T* HWY_RESTRICT tile_max, int num_vectors, T* HWY_RESTRICT factor) {
     const Tag<T> d;
-    const auto log2e = hn::Set(d, static_cast<T>(kLog2E)), none = hn::Set(d, -kInfinity<T>);
+    const auto none = hn::Set(d, -kInfinity<T>);
     bool moved = false;
     for (int v = 0; v < num_vectors; ++v) {
       const index_t n = v * kVectorLanes<T>;
@@ -123,13 +119,11 @@ struct RunningSoftmax {
         continue;
       }
       moved = true;
-      const auto old_log2 = hn::LoadU(d, max_log2 + n);
-      const auto new_log2 = hn::IfThenElseZero(hn::Ne(new_max, none), hn::Mul(new_max, log2e));
-      auto scale = Exp2(d, hn::Sub(old_log2, new_log2));
-      scale = hn::IfThenElse(hn::Or(unmoved, hn::Eq(old_max, none)), hn::Set(d, T{1}), scale);
+      const auto keep = hn::Or(unmoved, hn::Eq(old_max, none));  // nothing to rescale
+      const auto scale = hn::IfThenElse(keep, hn::Set(d, T{1}), ExpMinus(d, old_max, new_max));
       hn::StoreU(scale, d, factor + n);
       hn::StoreU(new_max, d, max + n);
-      hn::StoreU(new_log2, d, max_log2 + n);
+      hn::StoreU(hn::IfThenElseZero(hn::Ne(new_max, none), new_max), d, shift + n);
       hn::StoreU(hn::Mul(hn::LoadU(d, sum + n), scale), d, sum + n);
     }
     return moved;

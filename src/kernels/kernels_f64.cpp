@@ -1,13 +1,13 @@
-// Compiles the kernels once for every target and picks a table at run time.
+// The f64 kernels, compiled once for every target; a table is picked at run time.
 
 // Vectors of unknown length cannot be members of arrays; their CPUs run the 128-bit targets.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3)
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/kernels.cpp"
+#define HWY_TARGET_INCLUDE "kernels/kernels_f64.cpp"
 #include "hwy/foreach_target.h"
-
 #include "hwy/highway.h"
+#include "kernels/backward-inl.hpp"
 #include "kernels/combine-inl.hpp"
 #include "kernels/forward-inl.hpp"
 #include "kernels/kernels.hpp"
@@ -24,12 +24,16 @@ const Table<T>* MakeTable() {
       .forward_workspace = &ForwardWorkspace<T>,
       .forward_block = &ForwardBlockKernel<T>,
       .combine_chunks = &CombineChunks<T>,
+      .backward_workspace = &BackwardWorkspace<T>,
+      .backward_block = &BackwardBlockKernel<T>,
+      .query_gradient = &QueryGradient<T>,
+      .bias_gradient = &BiasGradient<T>,
       .matmul_panel = &MatmulPanel<T>,
+      .pack_panel = &PackPanel<T>,
   };
   return &kTable;
 }
 
-const Table<float>* TableF32() { return MakeTable<float>(); }
 const Table<double>* TableF64() { return MakeTable<double>(); }
 
 }  // namespace multihead::kernels::HWY_NAMESPACE
@@ -38,13 +42,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace multihead::kernels {
 
-HWY_EXPORT(TableF32);
 HWY_EXPORT(TableF64);
 
-template <>
-const Table<float>& table<float>() {
-  return *HWY_DYNAMIC_DISPATCH(TableF32)();
-}
 template <>
 const Table<double>& table<double>() {
   return *HWY_DYNAMIC_DISPATCH(TableF64)();

@@ -1,0 +1,53 @@
+// The f32 kernels, compiled once for every target; a table is picked at run time.
+
+// Vectors of unknown length cannot be members of arrays; their CPUs run the 128-bit targets.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3)
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/kernels_f32.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/backward-inl.hpp"
+#include "kernels/combine-inl.hpp"
+#include "kernels/forward-inl.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/matmul-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace multihead::kernels::HWY_NAMESPACE {
+
+template <class T>
+const Table<T>* MakeTable() {
+  static constexpr Table<T> kTable{
+      .target = HWY_STR(HWY_NAMESPACE),
+      .lanes = kTileLanes<T>,
+      .forward_workspace = &ForwardWorkspace<T>,
+      .forward_block = &ForwardBlockKernel<T>,
+      .combine_chunks = &CombineChunks<T>,
+      .backward_workspace = &BackwardWorkspace<T>,
+      .backward_block = &BackwardBlockKernel<T>,
+      .query_gradient = &QueryGradient<T>,
+      .bias_gradient = &BiasGradient<T>,
+      .matmul_panel = &MatmulPanel<T>,
+      .pack_panel = &PackPanel<T>,
+  };
+  return &kTable;
+}
+
+const Table<float>* TableF32() { return MakeTable<float>(); }
+
+}  // namespace multihead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace multihead::kernels {
+
+HWY_EXPORT(TableF32);
+
+template <>
+const Table<float>& table<float>() {
+  return *HWY_DYNAMIC_DISPATCH(TableF32)();
+}
+
+}  // namespace multihead::kernels
+#endif
