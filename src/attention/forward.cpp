@@ -20,6 +20,9 @@ constexpr index_t kFewRows = 16;
 constexpr index_t kKeysPerChunk = 1024;
 static_assert(kKeysPerChunk % kernels::kKeysPerTile == 0);
 
+// Queries and accumulators of a block stay in the L2 while its keys pass: 16 tiles of 24 queries at D = 64.
+constexpr index_t kBlockBytes = 192 * 1024;
+
 // Blocks a worker should get at least, so that the last ones to run even out.
 constexpr index_t kBlocksPerWorker = 4;
 
@@ -156,7 +159,7 @@ class Forward {
 
   /// The block of this kv head that needs most memory: full rows, all keys.
   Block largest(Block block, index_t rows) const {
-    block.num_rows = std::min(rows, kernels::kMaxTilesPerBlock * kernels_.lanes);
+    block.num_rows = std::min(rows, most_tiles() * kernels_.lanes);
     block.first_row = 0;
     block.key_begin = 0;
     block.partial_begin = -1;
@@ -169,7 +172,12 @@ class Forward {
     const index_t heads = problem_.batch * problem_.num_kv_heads;
     const index_t wanted = (kBlocksPerWorker * workers_ + heads - 1) / heads;  // blocks a kv head
     const index_t per_block = workers_ == 1 ? tiles : (tiles + wanted - 1) / wanted;
-    return std::clamp<index_t>(per_block, 1, kernels::kMaxTilesPerBlock) * kernels_.lanes;
+    return std::clamp<index_t>(per_block, 1, most_tiles()) * kernels_.lanes;
+  }
+
+  index_t most_tiles() const {
+    const index_t tile_bytes = (problem_.head_dim + problem_.head_dim_v) * kernels_.lanes * index_t{sizeof(T)};
+    return std::clamp<index_t>(kBlockBytes / tile_bytes, 1, kernels::kMaxTilesPerBlock);
   }
 
   void split_keys(Block block) {

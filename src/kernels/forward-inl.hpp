@@ -94,6 +94,7 @@ struct ForwardBlock {
       for (index_t t = 0; t < num_tiles; ++t) {
         const KeyRange keys{origin, std::max(lanes[t].first_begin - origin, loaded_begin),
                             std::min(lanes[t].last_end - origin, loaded_end)};
+        PrefetchNext(origin + kKeysPerTile, last, t);
         if (keys.begin >= keys.end) continue;
         switch (lanes[t].num_vectors) {
           case 1: Tile<1>(t, keys); break;
@@ -113,6 +114,12 @@ struct ForwardBlock {
     v_rows = LoadTile(scores.v, scores.pages, scores.pages.v_page_stride, scores.head_dim_v, scores.copy_values, keys,
                       layout.values);
     values_finite = Finite::unknown;
+  }
+
+  HWY_INLINE void PrefetchNext(index_t first, index_t last, index_t t) const {
+    const index_t end = std::min(first + kKeysPerTile, last);
+    PrefetchTile<T>(scores.k, scores.pages, scores.head_dim, first, end, t, num_tiles);
+    PrefetchTile<T>(scores.v, scores.pages, scores.head_dim_v, first, end, t, num_tiles);
   }
 
   HWY_INLINE bool ValuesFinite() {

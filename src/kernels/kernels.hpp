@@ -17,9 +17,8 @@ inline constexpr index_t kKeysPerTile = 128;
 /// Upper bound of queries in a tile on any target (three AVX-512 vectors of f32).
 inline constexpr index_t kMaxLanes = 48;
 
-/// Query tiles a block holds at most: keys are loaded once for all of them. 8 tiles of queries and accumulators at
-/// D = 64 are 96 KB, within every L2.
-inline constexpr index_t kMaxTilesPerBlock = 8;
+/// Query tiles a block holds at most: keys are loaded once for all of them.
+inline constexpr index_t kMaxTilesPerBlock = 16;
 
 /// A window side that is open. Small enough that i + offset - kOpen cannot overflow.
 inline constexpr index_t kOpen = index_t{1} << 60;

@@ -10,6 +10,7 @@
 #define MULTIHEAD_KERNELS_KEY_TILE_INL
 #endif
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/convert-inl.hpp"
 #include "kernels/scores-inl.hpp"
@@ -25,11 +26,11 @@ struct TileRows {
   index_t stride;
 };
 
-/// Width of a copied row: whole cache lines.
+/// Width of a copied row: an odd number of cache lines, so that rows walk through all sets of the L1.
 template <class T>
 HWY_INLINE index_t PaddedWidth(index_t width) {
   constexpr index_t kLine = 64 / static_cast<index_t>(sizeof(T));
-  return (width + kLine - 1) / kLine * kLine;
+  return ((width + kLine - 1) / kLine | 1) * kLine;
 }
 
 /// True when rows must or shall be copied.
@@ -60,6 +61,20 @@ HWY_INLINE TileRows<T> LoadTile(const ConstRows& rows, const Pages& pages, index
     }
   });
   return {copy, padded};
+}
+
+/// Asks for part `part` of `parts` of the next tile's rows, ahead of their copy: rows far apart defeat the prefetcher
+/// of the CPU. Pages are left alone.
+template <class T>
+HWY_INLINE void PrefetchTile(const ConstRows& rows, const Pages& pages, index_t width, index_t first, index_t end,
+                             index_t part, index_t parts) {
+  if (pages.table != nullptr) return;
+  const index_t bytes = width * dtype_bytes(rows.dtype), step = rows.token_stride * dtype_bytes(rows.dtype);
+  const char* data = static_cast<const char*>(rows.data);
+  const index_t count = std::max<index_t>(end - first, 0);
+  for (index_t j = first + count * part / parts; j < first + count * (part + 1) / parts; ++j) {
+    for (index_t at = 0; at < bytes; at += 64) hwy::Prefetch(data + j * step + at);
+  }
 }
 
 /// Whether rows [begin, end) hold numbers only.

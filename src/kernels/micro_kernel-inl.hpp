@@ -98,6 +98,7 @@ HWY_INLINE void MicroKernel(index_t num_k, const T* HWY_RESTRICT a, ARow a_row, 
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) sum[r][v] = start.Begin(d, c + r * c_row + v * kLanes, v * kLanes);
   }
+#pragma GCC unroll 4
   for (index_t k = 0; k < num_k; ++k) {
     hn::Vec<Tag<T>> row[NV];
 #pragma GCC unroll 4
