@@ -42,6 +42,13 @@ std::vector<Link> strongest_links(HeadMap probs, TokenFlags special_queries, Tok
 /// @throws ShapeError  if Sq != Skv or reach < 0
 std::vector<double> offset_profile(HeadMap probs, index_t reach);
 
+/// How surely ordinary tokens look at ordinary tokens: the mean, over queries that are not special and see a key, of
+/// their largest weight on a key that is not special and at least `min_distance` positions away; none = no such query.
+/// Source: the confidence of Voita et al. 2019, section 4, with special tokens left out on both sides.
+/// @throws ShapeError  as strongest_links
+std::optional<double> confidence(HeadMap probs, TokenFlags special_queries, TokenFlags special_keys,
+                                 index_t min_distance = 0);
+
 /// What a table says of a head.
 struct HeadSummary {
   std::optional<double> entropy;

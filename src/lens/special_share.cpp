@@ -1,5 +1,4 @@
 // share = mean_i sum_{j special} p[i,j]
-#include "core/require.hpp"
 #include "lens/rows.hpp"
 #include "multihead/lens.hpp"
 
@@ -7,8 +6,7 @@ namespace multihead::lens {
 
 std::optional<double> special_share(HeadMap probs, TokenFlags special_keys) {
   const index_t keys = probs.shape(1);
-  require(!special_keys || special_keys.shape(0) == keys, "special_share", "special_keys must have one flag a key",
-          {{"special_keys", special_keys.shape(0)}, {"seqlen_kv", keys}});
+  check_flags("special_share", probs, {}, special_keys);
   return mean_over_rows(probs, [&](index_t i) {
     double share = 0.0;
     for (index_t j = 0; special_keys && j < keys; ++j) {

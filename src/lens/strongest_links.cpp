@@ -1,7 +1,7 @@
 // The largest p[i,j] with neither i nor j special, kept in a heap of `count`: O(Sq Skv log count).
 #include <algorithm>
 
-#include "core/require.hpp"
+#include "lens/rows.hpp"
 #include "multihead/lens.hpp"
 
 namespace multihead::lens {
@@ -18,11 +18,7 @@ bool stronger(const Link& a, const Link& b) {
 std::vector<Link> strongest_links(HeadMap probs, TokenFlags special_queries, TokenFlags special_keys, index_t count) {
   constexpr auto kName = "strongest_links";
   require(count >= 0, kName, "count must not be negative", {{"count", count}});
-  require(!special_queries || special_queries.shape(0) == probs.shape(0), kName,
-          "special_queries must have one flag a query",
-          {{"special_queries", special_queries.shape(0)}, {"seqlen_q", probs.shape(0)}});
-  require(!special_keys || special_keys.shape(0) == probs.shape(1), kName, "special_keys must have one flag a key",
-          {{"special_keys", special_keys.shape(0)}, {"seqlen_kv", probs.shape(1)}});
+  check_flags(kName, probs, special_queries, special_keys);
 
   std::vector<Link> links;  // a heap whose front is the weakest link kept
   for (index_t i = 0; count > 0 && i < probs.shape(0); ++i) {

@@ -114,6 +114,19 @@ TEST(StrongestLinks, RefuseWhatDoesNotFit) {
             "strongest_links: count must not be negative, got count=-1");
 }
 
+TEST(Confidence, IsTheMeanLargestWeightBetweenOrdinaryTokens) {
+  Tensor<float, 2> probs({4, 3});
+  probs(0, 1) = 1.0f;                      // a special query
+  probs(1, 0) = 0.9f, probs(1, 2) = 0.1f;  // key 0 is special
+  probs(2, 1) = 0.4f, probs(2, 2) = 0.6f;  // row 3 sees nothing
+  EXPECT_NEAR(*confidence(probs.view(), flags({true, false, false, false}), flags({true, false, false})), 0.35, 1e-7);
+  EXPECT_NEAR(*confidence(probs.view(), flags({true, false, false, false}), flags({true, false, false}), 1), 0.25,
+              1e-7);
+  EXPECT_FALSE(confidence(probs.view(), flags({true, true, true, true}), {}));
+  EXPECT_EQ(test::error_of([&] { confidence(probs.view(), flags({true}), {}); }),
+            "confidence: special_queries must have one flag a query, got special_queries=1, seqlen_q=4");
+}
+
 TEST(OffsetProfile, OfAPreviousTokenHeadIsOneAtMinusOne) {
   Tensor<float, 2> probs({5, 5});
   probs(0, 0) = 1.0f;
