@@ -1,0 +1,182 @@
+// multihead explain: the six steps of multi-head attention (Vaswani et al. 2017, section 3.2) on a text.
+#include "explain.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <numbers>
+#include <sstream>
+
+#include "command.hpp"
+#include "files.hpp"
+#include "model_run.hpp"
+
+namespace multihead::cli {
+namespace {
+
+constexpr index_t kMostTokens = 4096;
+constexpr index_t kMostFeatures = 8192;
+
+struct Flags {
+  std::string text, file, model, json;
+  std::optional<index_t> d_model, num_heads, layer;
+  index_t head = 0;
+  std::uint64_t seed = 1;
+
+  bool from_checkpoint() const { return !model.empty() || layer; }
+};
+
+constexpr auto kExample =
+    "Example:\n"
+    "  multihead explain \"老白 拿起 他的 锅铲\"\n"
+    "  multihead explain \"the cat sat\" --d-model 256 --num-heads 4 --head 2 --json steps.json\n"
+    "  multihead explain \"the cat sat\" --layer 3         (layer 3 of the model of scripts/get-model)\n\n"
+    "Without a model, tokens are what stands between spaces and the weights are random.";
+
+bool parse_flags(Flags& flags, int argc, char** argv) {
+  CLI::App app("The six steps of multi-head attention on a text, with every shape, real numbers and checks.",
+               "multihead explain");
+  app.add_option("TEXT", flags.text, "the text, in UTF-8; tokens are split by spaces");
+  app.add_option("--file", flags.file, "read the text from a file, \"-\" for standard input");
+  app.add_option("--d-model", flags.d_model, "features of a token [512]")->check(CLI::Range(index_t{1}, kMostFeatures));
+  app.add_option("--num-heads", flags.num_heads, "heads, a divisor of d_model [8]")
+      ->check(CLI::Range(index_t{1}, kMostFeatures));
+  app.add_option("--seed", flags.seed, "of the random weights and token vectors")->capture_default_str();
+  app.add_option("--model", flags.model, "explain a layer of this Hugging Face folder (BERT family) instead");
+  app.add_option("--layer", flags.layer, "which layer of the model, from 0");
+  app.add_option("--head", flags.head, "the head whose numbers are printed, from 0")->capture_default_str();
+  app.add_option("--json", flags.json, "write all numbers as JSON");
+  app.footer(kExample);
+  return parse(app, argc, argv);
+}
+
+/// "1, 2, 4, 8": the numbers of heads that fit.
+std::string divisors(index_t n) {
+  std::string text;
+  for (index_t d = 1; d <= n; ++d) {
+    if (n % d == 0) text += fmt::format("{}{}", text.empty() ? "" : ", ", d);
+  }
+  return text;
+}
+
+void check_heads_fit(index_t d_model, index_t num_heads) {
+  if (d_model % num_heads == 0) return;
+  const index_t width = d_model / num_heads;
+  throw UsageError(fmt::format(
+      "d_model must be a multiple of num_heads, got d_model={}, num_heads={}; {} / {} = {:.2f} is not a whole number, "
+      "so "
+      "the heads have no common width ({} heads of {} would make {} features, not {}). Take a divisor of {}: {}",
+      d_model, num_heads, d_model, num_heads, static_cast<double>(d_model) / static_cast<double>(num_heads), num_heads,
+      width, num_heads * width, d_model, d_model, divisors(d_model)));
+}
+
+void check_head(index_t head, index_t num_heads) {
+  if (head < 0 || head >= num_heads) {
+    throw UsageError(fmt::format("--head must be in [0, {}), got {}", num_heads, head));
+  }
+}
+
+std::uint64_t mix(std::uint64_t z) {  // SplitMix64 (Steele et al. 2014)
+  z += 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+/// Standard normal (Box & Muller 1958), a pure function of (key, n).
+double normal(std::uint64_t key, index_t n) {
+  const auto uniform = [&](std::uint64_t which) {
+    return (static_cast<double>(mix(key ^ mix(2 * static_cast<std::uint64_t>(n) + which)) >> 11) + 0.5) * 0x1p-53;
+  };
+  return std::sqrt(-2.0 * std::log(uniform(0))) * std::cos(2.0 * std::numbers::pi * uniform(1));
+}
+
+/// x[i, f] = vector of the token's text [f] + sinusoid of its position (section 3.5), so that order counts.
+Tensor<float, 3> made_up_input(const std::vector<std::string>& tokens, index_t d_model, std::uint64_t seed) {
+  Tensor<float, 3> x({1, static_cast<index_t>(tokens.size()), d_model});
+  for (index_t i = 0; i < x.shape(1); ++i) {
+    std::uint64_t key = mix(seed);
+    for (const char c : tokens[static_cast<std::size_t>(i)]) key = mix(key ^ static_cast<unsigned char>(c));
+    for (index_t f = 0; f < d_model; ++f) {
+      const double rate = std::pow(10000.0, -static_cast<double>(f - f % 2) / static_cast<double>(d_model));
+      const double angle = static_cast<double>(i) * rate;
+      x(0, i, f) = static_cast<float>(normal(key, f) + (f % 2 == 0 ? std::sin(angle) : std::cos(angle)));
+    }
+  }
+  return x;
+}
+
+std::vector<std::string> split_by_spaces(const std::string& text) {
+  std::istringstream words(text);
+  std::vector<std::string> tokens;
+  for (std::string word; words >> word;) tokens.push_back(word);
+  if (tokens.size() > static_cast<std::size_t>(kMostTokens)) {
+    throw UsageError(fmt::format("the text must have at most {} tokens, got {}", kMostTokens, tokens.size()));
+  }
+  return tokens;
+}
+
+int finish(Explanation explanation, const Flags& flags) {
+  explanation.checks = checks_of(explanation);
+  std::fputs(explanation_text(explanation, Style::of_stdout()).c_str(), stdout);
+  if (!flags.json.empty()) {
+    write_file(flags.json, explanation_json(explanation));
+    fmt::print("\nNumbers: {}\n", flags.json);
+  }
+  for (const Check& check : explanation.checks) {
+    if (!check.holds) throw Error("a check does not hold: " + check.text);
+  }
+  return 0;
+}
+
+int explain_checkpoint(const Flags& flags) {
+  if (flags.d_model || flags.num_heads)
+    throw UsageError("--d-model and --num-heads are the model's own; leave them out");
+  ModelRun run = load_model(model_input(flags.model, flags.text, flags.file));
+  const auto num_layers = static_cast<index_t>(run.encoder.layers().size());
+  const index_t number = flags.layer.value_or(0);
+  if (number < 0 || number >= num_layers) {
+    throw UsageError(fmt::format("--layer must be in [0, {}), got {}", num_layers, number));
+  }
+  const nn::MultiHeadAttention<float>& layer = run.encoder.layers()[static_cast<std::size_t>(number)].attention;
+  check_head(flags.head, layer.num_heads());
+  run_model(run, {.hidden = true}, nullptr);
+  Explanation explanation =
+      explain_layer(layer, std::move(run.output.hidden[static_cast<std::size_t>(number)]), flags.head);
+  explanation.origin = fmt::format("layer {} of {}; the input is what the layers before it made. {}", number,
+                                   run.name(), run.cut_note());
+  explanation.tokens = run.encoding.tokens;
+  return finish(std::move(explanation), flags);
+}
+
+int explain_made_up(const Flags& flags) {
+  const index_t d_model = flags.d_model.value_or(512);
+  const index_t num_heads = flags.num_heads.value_or(8);
+  check_heads_fit(d_model, num_heads);
+  check_head(flags.head, num_heads);
+  const std::string text = text_input(flags.text, flags.file);
+  check_utf8(text);
+  const std::vector<std::string> tokens = split_by_spaces(text);
+  nn::MultiHeadAttention<float> layer(
+      {.d_model = d_model, .num_heads = num_heads, .b_q = false, .b_k = false, .b_v = false, .b_o = false});
+  layer.initialize(flags.seed);
+  Explanation explanation = explain_layer(layer, made_up_input(tokens, d_model, flags.seed), flags.head);
+  explanation.origin =
+      fmt::format("token vectors and weights are random (seed {}), plus the sinusoid of each position", flags.seed);
+  explanation.tokens = tokens;
+  return finish(std::move(explanation), flags);
+}
+
+}  // namespace
+
+int run_explain(int argc, char** argv) {
+  Flags flags;
+  if (!parse_flags(flags, argc, argv)) return 0;
+  if (!flags.json.empty()) check_writable(flags.json);
+  return flags.from_checkpoint() ? explain_checkpoint(flags) : explain_made_up(flags);
+}
+
+}  // namespace multihead::cli

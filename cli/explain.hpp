@@ -1,0 +1,53 @@
+// What `multihead explain` computes and hands to its two outputs, the terminal and JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "multihead/nn/multi_head_attention.hpp"
+#include "terminal.hpp"
+
+namespace multihead::cli {
+
+/// Something that must hold, with the numbers that show it.
+struct Check {
+  int step = 0;  ///< 1 .. 6; 0 = of the whole
+  bool holds = false;
+  std::string text;
+};
+
+/// One layer on one text, every intermediate kept. n tokens, E = d_model, H heads of width D.
+struct Explanation {
+  std::string origin;               ///< where input and weights come from, a sentence
+  std::vector<std::string> tokens;  ///< [n]
+  const nn::MultiHeadAttention<float>& layer;
+  Tensor<float, 3> x;                           ///< [1, n, E]
+  nn::MultiHeadActivations<float> activations;  ///< q, k [1, n, H, D], v and heads [1, n, H, Dv]
+  Tensor<float, 3> scores;                      ///< [H, n, n], scaled
+  Tensor<float, 4> probs;                       ///< [1, H, n, n]
+  Tensor<float, 3> y;                           ///< [1, n, E]
+  index_t head = 0;                             ///< the one whose numbers are printed
+  std::vector<Check> checks = {};
+
+  index_t num_tokens() const { return x.shape(1); }
+};
+
+/// Runs the layer and fills everything but `checks`.
+Explanation explain_layer(const nn::MultiHeadAttention<float>& layer, Tensor<float, 3> x, index_t head);
+
+/// The checks of all steps, each computed anew from the numbers.
+std::vector<Check> checks_of(const Explanation& explanation);
+
+std::string explanation_text(const Explanation& explanation, const Style& style);
+std::string explanation_json(const Explanation& explanation);
+
+/// Parameters and multiply-adds of a layer without biases on n tokens.
+struct LayerCost {
+  index_t num_heads, head_dim;
+  index_t parameters;     ///< 4 E H D
+  index_t multiply_adds;  ///< n * parameters for the projections, 2 n n H D for scores and weighted sums
+  index_t map_entries;    ///< H n n
+};
+LayerCost layer_cost(index_t num_tokens, index_t d_model, index_t num_heads, index_t head_dim);
+
+}  // namespace multihead::cli

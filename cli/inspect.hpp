@@ -1,0 +1,45 @@
+// What `multihead inspect` hands to its three outputs: the terminal, the page, the JSON.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model_run.hpp"
+#include "multihead/lens.hpp"
+#include "terminal.hpp"
+
+namespace multihead::cli {
+
+struct HeadStatistics {
+  index_t layer = 0;
+  index_t head = 0;
+  lens::HeadSummary summary;
+  std::vector<double> offsets;               ///< lens::offset_profile, kOffsetReach to both sides
+  std::optional<double> distant_confidence;  ///< lens::confidence at kDistant
+};
+
+constexpr index_t kOffsetReach = 4;
+constexpr index_t kLinks = 3;
+constexpr index_t kDistant = 2;  ///< beyond the neighbours
+
+struct Inspection {
+  const ModelRun& run;
+  ReportTokens tokens;
+  std::vector<HeadStatistics> heads;  ///< layer by layer
+  LayerHead shown;                    ///< the head that is drawn and opened
+  bool shown_was_asked_for = false;
+};
+
+lens::HeadMap map_of(const ModelRun& run, index_t layer, index_t head);
+
+/// One line a head.
+std::string heads_table(const Inspection& inspection, const Style& style, int width);
+
+/// The map of inspection.shown: token by token where it fits `width` columns, else as a picture of the whole.
+std::string map_drawing(const Inspection& inspection, const Style& style, int width);
+
+/// The same as data; with_probs adds every map.
+std::string inspection_json(const Inspection& inspection, bool with_probs);
+
+}  // namespace multihead::cli
