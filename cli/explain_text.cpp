@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kWidth = 100;
 constexpr index_t kMostShown = 8;  // rows and columns of a matrix
-constexpr int kLabel = 14;
+constexpr int kLabel = 12;
 constexpr int kCell = 9;
 
 /// The first numbers of each token's row: "老白   +0.123 -0.456 .. +0.789".
@@ -55,8 +55,12 @@ std::string title(int step, const char* name, const Style& style) {
   return fmt::format("\n{}{}  {}{}\n", style.strong, step, name, style.off);
 }
 
+/// A formula and its shapes on one line, or on two where one is too narrow.
 std::string formula(const std::string& text, const std::string& shapes, const Style& style) {
-  return fmt::format("   {}{}{}{}\n", style.bold, left(text, 46), style.off, shapes);
+  constexpr int kFormula = 44;
+  const bool fits = 3 + kFormula + display_width(shapes) <= kWidth;
+  return fmt::format("   {}{}{}{}{}\n", style.bold, fits ? left(text, kFormula) : text, style.off,
+                     fits ? "" : "\n       ", shapes);
 }
 
 std::string checks_text(const Explanation& e, int step, const Style& style) {

@@ -25,7 +25,7 @@ std::string text_input(const std::string& text, const std::string& file) {
   if (!file.empty() && !text.empty()) throw UsageError("give the text or --file, not both");
   std::string given = file.empty() ? text : read_file(file);
   if (given.find_first_not_of(" \t\r\n") == std::string::npos) {
-    throw UsageError(file.empty() ? "the text must not be empty"
+    throw UsageError(file.empty() ? "the text must not be empty; give it as TEXT or with --file"
                                   : fmt::format("the text in \"{}\" must not be empty", file));
   }
   return given;

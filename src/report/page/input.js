@@ -97,8 +97,21 @@ function movePin(by) {
   const count = sides[side].length;
   const index = pinned ? (pinned.index + by + count) % count : by > 0 ? 0 : count - 1;
   state.pin = { side, token: sides[side][index].members[0] };
+  showPinned();
   redraw();
   writeHash();
+}
+
+// Scrolls text and lines so that the pinned token is in sight.
+function showPinned() {
+  const pinned = pinnedGroup();
+  if (!pinned) return;
+  const box = byId("lines-box");
+  const top = linesPlace.top + pinned.index * rowHeight;
+  if (top < box.scrollTop || top + rowHeight > box.scrollTop + box.clientHeight) box.scrollTop = top - box.clientHeight / 2;
+  const text = byId("text");
+  const span = text.querySelectorAll(".token")[pinned.index];
+  if (data.self && span) text.scrollTop = span.offsetTop - text.offsetTop - text.clientHeight / 2 + span.offsetHeight;
 }
 
 function zoom(factor) {
@@ -217,6 +230,7 @@ async function start() {
   watchKeys();
   watchButtons();
   await set({});
+  showPinned();
   document.documentElement.dataset.ready = Math.round(performance.now());  // ms from navigation to a page that answers
   window.addEventListener("resize", () => { placeFigures(); drawGrid(); redraw(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => set({ theme: event.matches ? "dark" : "light" }));

@@ -12,7 +12,7 @@ function widestLabel(groups, size) {
 }
 
 // {cell, left, top, right, width, height}: px; `cell` null = as large as fits `available` x `tallest`.
-function matrixLayout(scene, available, cell = null, tallest = 720) {
+function matrixLayout(scene, available, cell = null, tallest = 610) {
   const { rows, columns } = scene.map;
   const size = 12;
   const labelled = { left: widestLabel(scene.sides.queries, size) + 14, slant: widestLabel(scene.sides.keys, size) };

@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""The command, as a person types it.
+
+    cli_test.py MULTIHEAD [GROUP...]
+
+Groups Inspect and Wide need the model of scripts/get-model; exit code 77 (skipped, saying why) where it is absent.
+"""
+
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unicodedata
+import unittest
+
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+MODEL = CACHE / "multihead" / "models" / "minilm"
+SENTENCE = "The animal didn't cross the street because it was too tired."
+
+
+class CommandTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_it(self, *arguments, stdin=b"", **environment):
+        done = subprocess.run([MULTIHEAD, *arguments], input=stdin, capture_output=True, cwd=self.folder,
+                              env={**os.environ, **environment})
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    def output_of(self, *arguments, **more):
+        code, out, err = self.run_it(*arguments, **more)
+        self.assertEqual((code, err), (0, ""))
+        return out
+
+    def assert_refused(self, code, text, *arguments, **more):
+        self.assertEqual(self.run_it(*arguments, **more), (code, "", f"multihead: {text}\n"))
+
+
+class Command(CommandTest):
+    def test_help_lists_the_commands(self):
+        out = self.output_of("--help")
+        for name in ("inspect", "explain"):
+            self.assertRegex(out, rf"(?m)^  {name} +\w")
+
+    def test_every_command_has_help_with_an_example(self):
+        for name in re.findall(r"(?m)^  (\w+) ", self.output_of("--help")):
+            out = self.output_of(name, "--help")
+            self.assertIn("Example", out)
+            self.assertIn(f"multihead {name}", out)
+
+    def test_version(self):
+        self.assertRegex(self.output_of("--version"), r"^multihead \d+\.\d+\.\d+\n$")
+
+    def test_an_unknown_command_suggests_the_nearest(self):
+        self.assert_refused(2, 'unknown command "inspct"; did you mean "inspect"? (multihead --help lists them)', "inspct")
+        self.assert_refused(2, 'unknown command "explian"; did you mean "explain"? (multihead --help lists them)', "explian")
+        self.assert_refused(2, 'unknown command "xyzzy" (multihead --help lists them)', "xyzzy")
+        self.assert_refused(2, "a command is needed (multihead --help lists them)")
+
+    def test_flags_that_do_not_fit(self):
+        self.assert_refused(2, "inspect: The following argument was not expected: --bogus (multihead inspect --help)",
+                            "inspect", "hi", "--bogus")
+        self.assert_refused(2, "explain: The following argument was not expected: b (multihead explain --help)",
+                            "explain", "a", "b")
+        self.assert_refused(2, "inspect: Could not convert: --layer = x (multihead inspect --help)",
+                            "inspect", "hi", "--layer", "x")
+        self.assert_refused(2, "inspect: --probs needs --json FILE", "inspect", "hi", "--probs")
+
+
+class Explain(CommandTest):
+    def numbers(self, *arguments):
+        self.output_of("explain", *arguments, "--json", "steps.json")
+        return json.loads((self.folder / "steps.json").read_text(encoding="utf-8"))
+
+    def test_four_tokens_split_by_spaces(self):
+        steps = self.numbers("老白 拿起 他的 锅铲")
+        self.assertEqual(steps["tokens"], ["老白", "拿起", "他的", "锅铲"])
+        self.assertEqual([steps[name] for name in ("d_model", "num_heads", "head_dim")], [512, 8, 64])
+        self.assertEqual((len(steps["x"]), len(steps["x"][0])), (4, 512))
+        self.assertEqual((len(steps["q"]), len(steps["q"][0]), len(steps["q"][0][0])), (8, 4, 64))
+        self.assertEqual((len(steps["probs"]), len(steps["probs"][0]), len(steps["probs"][0][0])), (8, 4, 4))
+        self.assertEqual((len(steps["y"]), len(steps["y"][0])), (4, 512))
+
+    def test_the_numbers_fit_the_formulas(self):
+        steps = self.numbers("the cat sat on the mat", "--d-model", "48", "--num-heads", "3", "--seed", "7")
+        n, width = 6, 16
+        for h in range(3):
+            for i in range(n):
+                scores = [sum(a * b for a, b in zip(steps["q"][h][i], steps["k"][h][j])) / math.sqrt(width) for j in range(n)]
+                weights = [math.exp(s) for s in scores]
+                for j in range(n):
+                    self.assertAlmostEqual(steps["scores"][h][i][j], scores[j], delta=1e-5)
+                    self.assertAlmostEqual(steps["probs"][h][i][j], weights[j] / sum(weights), delta=1e-6)
+                for d in range(width):
+                    read = sum(steps["probs"][h][i][j] * steps["v"][h][j][d] for j in range(n))
+                    self.assertAlmostEqual(steps["heads"][h][i][d], read, delta=1e-5)
+        self.assertEqual([check["step"] for check in steps["checks"]], [1, 2, 3, 4, 4, 5, 6, 6, 0])
+        self.assertTrue(all(check["holds"] for check in steps["checks"]))
+
+    def test_equal_words_differ_by_their_place_and_the_seed_counts(self):
+        first, again, other = (self.numbers("a a", "--seed", seed) for seed in ("1", "1", "2"))
+        self.assertNotEqual(first["x"][0], first["x"][1])
+        self.assertEqual(first["y"], again["y"])
+        self.assertNotEqual(first["y"], other["y"])
+
+    def test_one_head_beside_many(self):
+        out = self.output_of("explain", "a b c")
+        for line in ("parameters, without biases               1,048,576       1,048,576",
+                     "multiply-adds on this text               3,154,944       3,154,944",
+                     "maps, so relations kept apart                    8               1"):
+            self.assertIn(line, out)
+
+    def test_seven_heads_do_not_fit_512(self):
+        self.assert_refused(
+            2, "explain: d_model must be a multiple of num_heads, got d_model=512, num_heads=7; 512 / 7 = 73.14 is not a "
+               "whole number, so the heads have no common width (7 heads of 73 would make 511 features, not 512). Take a "
+               "divisor of 512: 1, 2, 4, 8, 16, 32, 64, 128, 256, 512", "explain", "a b", "--num-heads", "7")
+
+    def test_bad_input(self):
+        empty = "explain: the text must not be empty; give it as TEXT or with --file"
+        self.assert_refused(2, empty, "explain")
+        self.assert_refused(2, empty, "explain", " \t")
+        self.assert_refused(1, "the text must be UTF-8, got byte 0xff at position 1", "explain", b"a\xff")
+        self.assert_refused(2, "explain: --head must be in [0, 8), got 8", "explain", "a", "--head", "8")
+        self.assert_refused(2, "explain: --num-heads: Value 0 not in range 1 to 8192 (multihead explain --help)",
+                            "explain", "a", "--num-heads", "0")
+        self.assert_refused(1, 'cannot write "no/x.json": No such file or directory', "explain", "a", "--json", "no/x.json")
+
+    def test_fits_100_columns_and_has_no_colours_in_a_pipe(self):
+        for text in ("老白 拿起 他的 锅铲", " ".join(f"word{n}" for n in range(30))):
+            out = self.output_of("explain", text)
+            self.assertNotIn("\033", out)
+            for line in out.splitlines():
+                self.assertLessEqual(columns(line), 100, line)
+
+    def test_escape_sequences_of_a_text_do_not_reach_the_terminal(self):
+        self.assertNotIn("\033", self.output_of("explain", "a\033[31m b"))
+
+
+def columns(text):
+    """What a terminal gives a text, for the characters used here: CJK wide, combining marks nothing."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+class Inspect(CommandTest):
+    def inspect(self, *arguments, **more):
+        return self.output_of("inspect", "--no-html", *arguments, **more)
+
+    def test_a_line_for_each_head_and_a_map(self):
+        out = self.inspect(SENTENCE)
+        self.assertTrue(out.startswith("minilm: 6 layers, 72 heads, 16 tokens\n"), out[:80])
+        heads = re.findall(r"(?m)^[ >](\d+)\.(\d+) +[\d.]+ +[\d.]+ +\d+%", out)
+        self.assertEqual([tuple(map(int, head)) for head in heads], [(layer, h) for layer in range(6) for h in range(12)])
+        self.assertRegex(out, r"Layer \d, head \d+, the one that looks most surely at distant tokens")
+        self.assertNotIn("\033", out)
+
+    def test_the_numbers_as_json(self):
+        self.inspect(SENTENCE, "--json", "heads.json", "--probs", "--layer", "2", "--head", "3")
+        result = json.loads((self.folder / "heads.json").read_text(encoding="utf-8"))
+        self.assertEqual(len(result["heads"]), 72)
+        self.assertEqual(result["shown"], {"layer": 2, "head": 3})
+        self.assertEqual(result["words"][:4], ["The", "animal", "didn", "'"])
+        self.assertEqual([t["special"] for t in result["tokens"]], [True] + [False] * 14 + [True])
+        for head in result["heads"]:
+            entropy = special = 0
+            for row in head["probs"]:
+                self.assertAlmostEqual(sum(row), 1, delta=1e-5)
+                entropy -= sum(p * math.log(p) for p in row if p > 0) / 16
+                special += (row[0] + row[15]) / 16
+            self.assertAlmostEqual(head["entropy"], entropy, delta=1e-5)
+            self.assertAlmostEqual(head["special_share"], special, delta=1e-5)
+            link = head["links"][0]
+            self.assertEqual(link["prob"], head["probs"][link["query"]][link["key"]])
+            self.assertEqual(link["prob"], max(p for row in head["probs"][1:15] for p in row[1:15]))
+
+    def test_the_page_is_written(self):
+        out = self.output_of("inspect", SENTENCE)
+        self.assertTrue(out.endswith("\nPage: heads.html (open it in a browser)\n"))
+        page = (self.folder / "heads.html").read_text(encoding="utf-8")
+        self.assertEqual(page.count('<script type="text/plain" id="map-'), 72)
+        self.assertNotRegex(page.replace("http://www.w3.org/2000/svg", ""), r"https?://")
+
+    def test_the_same_from_a_file_and_for_any_threads(self):
+        (self.folder / "text").write_text(SENTENCE, encoding="utf-8")
+        by_argument = self.inspect(SENTENCE, "--threads", "1")
+        self.assertEqual(by_argument, self.inspect("--file", "text", "--threads", "3"))
+        self.assertEqual(by_argument, self.inspect("--file", "-", stdin=SENTENCE.encode()))
+
+    def test_a_long_text_is_cut_and_that_is_said(self):
+        out = self.inspect("word " * 600)
+        self.assertIn("\nThe text has 602 tokens; the model reads 512, so the last 90 are left out.\n", out)
+        self.output_of("inspect", "word " * 600)
+        self.assertIn("so the last 90 are left out.", (self.folder / "heads.html").read_text(encoding="utf-8"))
+
+    def test_bad_input(self):
+        empty = "inspect: the text must not be empty; give it as TEXT or with --file"
+        self.assert_refused(2, empty, "inspect")
+        self.assert_refused(2, empty, "inspect", "")
+        self.assert_refused(2, "inspect: the text must hold a token of its own, got only what the tokenizer drops",
+                            "inspect", "\u200b")
+        self.assert_refused(2, "inspect: give the text or --file, not both", "inspect", "a", "--file", "b")
+        self.assert_refused(1, 'cannot read "b": No such file or directory', "inspect", "--file", "b")
+        self.assert_refused(1, "Tokenizer::encode: text must be UTF-8, got byte=0xFF, position=1", "inspect", b"a\xff")
+        self.assert_refused(2, "inspect: --layer must be in [0, 6), got 6", "inspect", "a", "--layer", "6")
+        self.assert_refused(2, "inspect: --head must be in [0, 12), got -1", "inspect", "a", "--head", "-1")
+        self.assertEqual(list(self.folder.iterdir()), [], "nothing was written")
+
+    def test_output_that_cannot_be_written_is_found_first(self):
+        self.assert_refused(1, 'cannot write "no/x.html": No such file or directory', "inspect", "a", "-o", "no/x.html")
+        self.assert_refused(1, 'cannot write "no/x.json": No such file or directory', "inspect", "a", "--json", "no/x.json")
+
+    def test_no_model(self):
+        self.assert_refused(1, 'no model at "none"; give a folder with config.json, model.safetensors and tokenizer.json',
+                            "inspect", "a", "--model", "none")
+        self.assert_refused(1, f'no model at "{self.folder}/multihead/models/minilm"; scripts/get-model minilm fetches '
+                               "it, or give --model DIR", "inspect", "a", XDG_CACHE_HOME=str(self.folder))
+
+    def test_a_damaged_model(self):
+        model = self.folder / "model"
+        model.mkdir()
+        for file in MODEL.glob("*.json"):
+            shutil.copy(file, model)
+        (model / "model.safetensors").write_bytes((MODEL / "model.safetensors").read_bytes()[:1000])
+        code, out, err = self.run_it("inspect", "a", "--model", "model")
+        self.assertEqual((code, out), (1, ""))
+        self.assertRegex(err, r'^multihead: load_safetensors: header must end inside the file, got header_bytes=\d+, '
+                              r'file_bytes=1000 \("model/model.safetensors"\)\n$')
+
+    def test_a_layer_of_a_model_is_explained(self):
+        out = self.output_of("explain", SENTENCE, "--layer", "3", "--head", "5")
+        self.assertIn("16 tokens, d_model 384, 12 heads of width 32", out)
+        self.assertIn("layer 3 of minilm", out)
+        self.assert_refused(2, "explain: --layer must be in [0, 6), got 6", "explain", "a", "--layer", "6")
+        self.assert_refused(2, "explain: --head must be in [0, 12), got 12", "explain", "a", "--layer", "0", "--head", "12")
+        self.assert_refused(2, "explain: --d-model and --num-heads are the model's own; leave them out",
+                            "explain", "a", "--layer", "0", "--num-heads", "4")
+
+
+class Wide(CommandTest):
+    def test_columns_line_up_in_any_script(self):
+        out = self.output_of("inspect", "--no-html", "白 的 e\u0301te\u0301 日 cat 人", "--layer", "0", "--head", "0")
+        rows = [line for line in out.splitlines() if re.match(r" *(\S+)  [ ░▒▓█]+$", line)]
+        self.assertGreaterEqual(len(rows), 6)
+        starts = set()
+        for row in rows:
+            label = re.match(r" *\S+", row).group()
+            starts.add(columns(label))
+        self.assertEqual(len(starts), 1, "the labels end in one column")
+
+
+if __name__ == "__main__":
+    MULTIHEAD = sys.argv.pop(1)
+    if not MODEL.is_dir() and {"Inspect", "Wide"} & set(sys.argv[1:]):
+        print(f"skipped: no model at {MODEL} (scripts/get-model minilm fetches it)")
+        sys.exit(77)
+    unittest.main(verbosity=1)
