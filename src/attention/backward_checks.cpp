@@ -33,6 +33,16 @@ void check_bias_gradient(const Problem& p, const AttentionGradients& gradients) 
   check_writable(kName, "dbias", dbias.shape.data(), dbias.stride.data(), 4);
 }
 
+/// Gradients are written while inputs are still read.
+void check_overlap(const AttentionBackwardInput& input, const char* name, const void* data, bool present) {
+  for (const auto& [input_name, view] :
+       {std::pair{"q", &input.q}, {"k", &input.k}, {"v", &input.v}, {"out", &input.out}, {"dout", &input.dout}}) {
+    const bool same = present && data == view->data && std::count(view->shape.begin(), view->shape.end(), 0) == 0;
+    require(!same, kName, std::string(name) + " must not overlap the inputs",
+            {{name, std::string("the buffer of ") + input_name}});
+  }
+}
+
 }  // namespace
 
 Problem check_backward(const AttentionBackwardInput& input, const AttentionGradients& gradients,
@@ -61,7 +71,9 @@ Problem check_backward(const AttentionBackwardInput& input, const AttentionGradi
   check_tokens(kName, "dv", gradients.dv, batch, p.tokens_kv, p.num_kv_heads, p.head_dim_v, v_form, p.f64);
   for (const auto& [name, view] : {std::pair{"dq", &gradients.dq}, {"dk", &gradients.dk}, {"dv", &gradients.dv}}) {
     check_writable(kName, name, view->shape.data(), view->stride.data(), 4);
+    check_overlap(input, name, view->data, bool(*view));
   }
+  check_overlap(input, "dbias", gradients.dbias.data, bool(gradients.dbias));
   check_per_head(p, "dsinks", gradients.dsinks, "sinks", bool(options.sinks));
   check_per_head(p, "dslopes", gradients.dslopes, "alibi_slopes", bool(options.alibi_slopes));
   check_bias_gradient(p, gradients);

@@ -1,0 +1,120 @@
+#include "multihead/matmul.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "tests/support/error_text.hpp"
+#include "tests/support/random.hpp"
+
+namespace multihead {
+namespace {
+
+template <class T>
+Tensor<T, 2> random_matrix(index_t rows, index_t columns, std::mt19937_64& random) {
+  Tensor<T, 2> result({rows, columns});
+  std::uniform_real_distribution<double> number(-1, 2);  // not of mean zero: that would hide faults
+  for (index_t n = 0; n < result.size(); ++n) result.data()[n] = static_cast<T>(number(random));
+  return result;
+}
+
+/// Against long double sums; the bound is that of any order of summation, k * eps * sum |a b|.
+template <class T>
+void expect_product(TensorView<const T, 2> a, TensorView<const T, 2> b, TensorView<const T, 2> c,
+                    TensorView<const T, 1> bias, TensorView<const T, 2> before) {
+  const auto epsilon = static_cast<long double>(std::numeric_limits<T>::epsilon());
+  for (index_t m = 0; m < c.shape(0); ++m) {
+    for (index_t n = 0; n < c.shape(1); ++n) {
+      long double sum = bias ? bias(n) : T{0}, size = std::abs(sum);
+      if (before) sum += before(m, n);
+      if (before) size += std::abs(before(m, n));
+      for (index_t k = 0; k < a.shape(1); ++k) {
+        sum += static_cast<long double>(a(m, k)) * b(n, k);
+        size += std::abs(static_cast<long double>(a(m, k)) * b(n, k));
+      }
+      ASSERT_LE(std::abs(c(m, n) - sum), static_cast<long double>(a.shape(1) + 2) * epsilon * size)
+          << "m=" << m << " n=" << n << " of " << c.shape(0) << "x" << c.shape(1) << "x" << a.shape(1);
+    }
+  }
+}
+
+template <class T>
+void sweep() {
+  std::mt19937_64 random(test::run_seed());
+  Threads threads(3);
+  for (const auto [m, n, k] : {std::array<index_t, 3>{1, 1, 1},
+                               {1, 24, 5},
+                               {3, 25, 64},
+                               {4, 23, 255},
+                               {5, 48, 256},
+                               {7, 47, 257},
+                               {33, 1, 600},
+                               {130, 96, 31},
+                               {2, 3, 0},
+                               {0, 5, 4},
+                               {5, 0, 4}}) {
+    const auto a = random_matrix<T>(m, k, random), b = random_matrix<T>(n, k, random),
+               bias = random_matrix<T>(1, n, random);
+    const auto at = random_matrix<T>(k, m, random), bt = random_matrix<T>(k, n, random);
+    Tensor<T, 2> c({m, n});
+    matmul(a.view(), b.view(), c.view());
+    expect_product<T>(a.view(), b.view(), c.view(), {}, {});
+    matmul(a.view(), b.view(), c.view(), {.bias = bias.view()[0], .threads = &threads});
+    expect_product<T>(a.view(), b.view(), c.view(), bias.view()[0], {});
+    matmul(at.view().permute({1, 0}), bt.view().permute({1, 0}), c.view());
+    expect_product<T>(at.view().permute({1, 0}), bt.view().permute({1, 0}), c.view(), {}, {});
+    const Tensor<T, 2> before = c.clone();
+    matmul(a.view(), bt.view().permute({1, 0}), c.view(), {.bias = bias.view()[0], .accumulate = true});
+    expect_product<T>(a.view(), bt.view().permute({1, 0}), c.view(), bias.view()[0], before.view());
+  }
+}
+
+TEST(Matmul, AgreesWithPlainSums) {
+  sweep<float>();
+  sweep<double>();
+}
+
+TEST(Matmul, SameBitsForAnyThreadsAndRowsAlone) {
+  std::mt19937_64 random(test::run_seed());
+  const auto a = random_matrix<float>(301, 300, random), b = random_matrix<float>(50, 300, random);
+  Tensor<float, 2> alone({301, 50}), shared({301, 50}), row({1, 50});
+  matmul(a.view(), b.view(), alone.view());
+  Threads threads(5);
+  matmul(a.view(), b.view(), shared.view(), {.threads = &threads});
+  EXPECT_EQ(std::memcmp(alone.data(), shared.data(), sizeof(float) * 301 * 50), 0);
+  matmul(a.view().slice(0, 97, 98), b.view(), row.view());
+  EXPECT_EQ(std::memcmp(&alone(97, 0), row.data(), sizeof(float) * 50), 0);
+}
+
+TEST(Matmul, WritesNothingBesideC) {
+  std::mt19937_64 random(test::run_seed());
+  const auto a = random_matrix<float>(9, 40, random), b = random_matrix<float>(26, 40, random);
+  Tensor<float, 2> wide({11, 40});
+  std::fill_n(wide.data(), wide.size(), 7.0f);
+  matmul(a.view(), b.view(), wide.view().slice(0, 1, 10).slice(1, 3, 29));
+  for (index_t m = 0; m < 11; ++m) {
+    for (index_t n = 0; n < 40; ++n) {
+      if (m < 1 || m >= 10 || n < 3 || n >= 29) ASSERT_EQ(wide(m, n), 7.0f) << m << " " << n;
+    }
+  }
+}
+
+TEST(Matmul, RefusesShapesThatDoNotFit) {
+  Tensor<float, 2> a({2, 3}), b({4, 5}), b3({4, 3}), c({2, 4}), wrong({2, 5});
+  Tensor<float, 1> bias({3});
+  EXPECT_EQ(test::error_of([&] { matmul(a.view(), b.view(), c.view()); }),
+            "matmul: a [m, k] and b [n, k] must agree in k, got a=[2, 3], b=[4, 5]");
+  EXPECT_EQ(test::error_of([&] { matmul(a.view(), b3.view(), wrong.view()); }),
+            "matmul: c must be [m, n], got a=[2, 3], b=[4, 3], c=[2, 5]");
+  EXPECT_EQ(test::error_of([&] {
+              matmul(a.view(), b3.view(), Tensor<float, 2>({4, 2}).view().permute({1, 0}));
+            }),
+            "matmul: the last axis of c must be contiguous, got stride=2");
+  EXPECT_EQ(test::error_of([&] { matmul(a.view(), b3.view(), c.view(), {.bias = bias.view()}); }),
+            "matmul: bias must be [n], got bias=3, n=4");
+}
+
+}  // namespace
+}  // namespace multihead
