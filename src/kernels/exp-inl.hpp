@@ -3,7 +3,7 @@
 //   x = n + f, n = round(x), f in [-1/2, 1/2]        2^x = 2^n * p(f)
 //
 // f32: minimax polynomial of degree 6, relative error 1.9e-9, 7.9e-8 as evaluated; f64: Taylor to degree 13,
-// relative error below 3e-16 as evaluated (tests/unit/exp_test.cpp holds both).
+// relative error below 3e-16 as evaluated (tests/core/exp.cpp holds both).
 // Range: x <= 127 (f32), 1023 (f64). Below -126 (-1022) the result is exactly 0, for -infinity too; NaN gives NaN.
 
 #if defined(MULTIHEAD_KERNELS_EXP_INL) == defined(HWY_TARGET_TOGGLE)

@@ -4,8 +4,11 @@
 #define HWY_TARGET_INCLUDE "tests/core/exp.cpp"
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
@@ -88,7 +91,7 @@ std::vector<std::int64_t> supported_targets() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Exp, testing::ValuesIn(supported_targets()),
-                         [](const auto& info) { return std::string(hwy::TargetName(info.param)); });
+                         [](const auto& target) { return std::string(hwy::TargetName(target.param)); });
 
 }  // namespace
 }  // namespace multihead::kernels

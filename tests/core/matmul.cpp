@@ -96,7 +96,10 @@ TEST(Matmul, WritesNothingBesideC) {
   matmul(a.view(), b.view(), wide.view().slice(0, 1, 10).slice(1, 3, 29));
   for (index_t m = 0; m < 11; ++m) {
     for (index_t n = 0; n < 40; ++n) {
-      if (m < 1 || m >= 10 || n < 3 || n >= 29) ASSERT_EQ(wide(m, n), 7.0f) << m << " " << n;
+      const bool inside = m >= 1 && m < 10 && n >= 3 && n < 29;
+      if (!inside) {
+        ASSERT_EQ(wide(m, n), 7.0f) << m << " " << n;
+      }
     }
   }
 }
