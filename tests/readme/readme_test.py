@@ -6,7 +6,8 @@
     ```sh      run in the source folder, with the built command first on PATH; make only where build/release is tested
     ```text    what the block above it prints; a line "..." stands for any lines
 
-`<!-- not run: why -->` on the line above a block leaves it out. Any other kind of block is a fault.
+`<!-- not run: why -->` on the line above a block leaves it out. Any other kind of block is a fault, and so is a link to a
+file that does not exist.
 """
 
 import os
@@ -16,6 +17,7 @@ import shutil
 import subprocess
 import sys
 
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 FENCE = re.compile(r"^(?:<!-- not run: (?P<why>[^\n]+) -->\n)?```(?P<kind>[a-z]*)\n(?P<body>.*?)^```$",
                    re.MULTILINE | re.DOTALL)
 
@@ -79,7 +81,8 @@ def main():
     readme, build, scratch = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
-    blocks = list(blocks_of(readme.read_text(encoding="utf-8")))
+    text = readme.read_text(encoding="utf-8")
+    blocks = list(blocks_of(text))
     runner = Runner(readme.parent, build, scratch, next((body for _, kind, body, _ in blocks if kind == "cmake"), None))
     faults, num_run, num_left, printed = 0, 0, 0, None
     for line, kind, body, why in blocks:
@@ -105,6 +108,10 @@ def main():
             print(f"{readme.name}:{line}: {fault}")
             faults += 1
         printed = None
+    for link in LINK.findall(text):
+        if not (readme.parent / link).exists():
+            print(f"{readme.name}: there is no {link}")
+            faults += 1
     print(f"{num_run} blocks run, {num_left} left out, {faults} faults")
     sys.exit(faults > 0 or num_run == 0)
 
