@@ -6,8 +6,8 @@
     ```sh      run in the source folder, with the built command first on PATH; make only where build/release is tested
     ```text    what the block above it prints; a line "..." stands for any lines
 
-`<!-- not run: why -->` on the line above a block leaves it out. Any other kind of block is a fault, and so is a link to a
-file that does not exist.
+`<!-- not run: why -->` on the line above a block leaves it out. Any other kind of block is a fault, and so is
+a link to a file that does not exist.
 """
 
 import os
@@ -67,8 +67,9 @@ class Runner:
         (project / "CMakeLists.txt").write_text(
             f"cmake_minimum_required(VERSION 3.22)\nproject(app LANGUAGES CXX)\n{self.cmake}", encoding="utf-8")
         (project / "app.cpp").write_text(program, encoding="utf-8")
-        same = [f"-D{name}={self.cache(name)}" for name in ["CMAKE_CXX_COMPILER", "CMAKE_CXX_FLAGS", "CMAKE_BUILD_TYPE"]]
-        run(["cmake", "-G", "Ninja", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}", *same])
+        names = ["CMAKE_CXX_COMPILER", "CMAKE_CXX_FLAGS", "CMAKE_BUILD_TYPE"]
+        options = [f"-DCMAKE_PREFIX_PATH={self.prefix}"] + [f"-D{name}={self.cache(name)}" for name in names]
+        run(["cmake", "-G", "Ninja", "-S", project, "-B", project / "build", *options])
         run(["cmake", "--build", project / "build"])
         return run([project / "build" / "app"])
 
