@@ -254,15 +254,16 @@ void MultiHeadAttention<T>::backward(const MultiHeadInput<T>& input, const Multi
 
   const Tensor<T, 4> gated_heads = options.gates ? gated(act.heads, options.gates) : Tensor<T, 4>();
   const Tensor<T, 4>& concat = options.gates ? gated_heads : act.heads;
-  Tensor<T, 4> dheads(act.heads.shape());
+  Tensor<T, 4> dgated(act.heads.shape());
   project_backward<T>(as_rows(concat.view()), parameters_.w_o, dy,
-                      {.dx = as_rows(dheads.view()), .dw = &d.w_o, .db = &d.b_o}, threads);
-  if (gradients.dgates) gate_gradients(dheads, act.heads, options.attention, gradients.dgates);
-  if (options.gates) dheads = gated(dheads, options.gates);
+                      {.dx = as_rows(dgated.view()), .dw = &d.w_o, .db = &d.b_o}, threads);
+  const Tensor<T, 4> gated_gradients = options.gates ? gated(dgated, options.gates) : Tensor<T, 4>();
+  const Tensor<T, 4>& dheads = options.gates ? gated_gradients : dgated;
 
   const Tensor<T, 1> zeros({extents_.num_heads});
   AttentionInputGradients<T> g =
       attend_backward(*this, act, dheads, attention_options(*this, options, zeros), gradients, d);
+  if (gradients.dgates) gate_gradients(dgated, act.heads, options.attention, gradients.dgates);
 
   const bool own_k = bool(input.x_k), own_v = bool(input.x_v);
   const TensorView<T, 3> dx_k = own_k ? gradients.dx_k : gradients.dx_q;

@@ -90,15 +90,11 @@ void check_cache(const char* function, const MultiHeadAttention<T>& layer, const
 
 // An append of all tokens of x_q that attention then reads.
 template <class T>
-void check_append(const char* function, const MultiHeadAttention<T>& layer, TensorView<const T, 3> x_q,
-                  const MultiHeadOutput<T>& output, const MultiHeadOptions<T>& options) {
-  const MultiHeadExtents& e = layer.extents();
+void check_append(const char* function, TensorView<const T, 3> x_q, const MultiHeadOutput<T>& output,
+                  const MultiHeadOptions<T>& options) {
   const KvCache& cache = *options.cache;
   const index_t batch = x_q.shape(0), tokens = x_q.shape(1);
   cache.check_append(function, batch, tokens, options.attention.mask.seqlen_q);
-  require(e.k_width == e.d_model && e.v_width == e.d_model, function,
-          "x_q can stand for x_k and x_v where the widths are one",
-          {{"d_model", e.d_model}, {"k_width", e.k_width}, {"v_width", e.v_width}}, "see fill_cache");
   index_t room = tokens;
   for (index_t b = 0; b < batch; ++b) room = std::min(room, cache.room(b));
   const AttentionOptions& a = options.attention;
@@ -119,7 +115,7 @@ void check_cached_forward(const char* function, const MultiHeadAttention<T>& lay
                             "packed sequences must not go with a cache");
   require<UnsupportedError>(!(options.training && layer.config().dropout > 0), function,
                             "dropout in training must not go with a cache");
-  if (options.append_to_cache) check_append(function, layer, x_q, output, options);
+  if (options.append_to_cache) check_append(function, x_q, output, options);
 }
 
 }  // namespace

@@ -112,8 +112,8 @@ class MultiHeadAttention {
   /// @throws ShapeError  if a number is not that of a designed head, or none would remain; nothing is removed then
   RemovedHeads remove_heads(std::span<const index_t> original_heads, RemoveAll all = RemoveAll::refuse);
 
-  /// @throws ShapeError, UnsupportedError  before anything is written, the cache included (but tokens that a full ring
-  ///         has let go stay gone)
+  /// @throws ShapeError, UnsupportedError  before the output or the cache is written (but tokens that a full ring has
+  ///         let go stay gone)
   void forward(const MultiHeadInput<T>& input, const MultiHeadOutput<T>& output,
                const MultiHeadOptions<T>& options = {}, MultiHeadActivations<T>* activations = nullptr) const;
 
