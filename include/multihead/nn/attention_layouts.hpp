@@ -1,0 +1,77 @@
+// A layer's parameters in the layouts of other libraries: the same numbers under other names, packed, split or
+// transposed. No files here: tensors by name go in and come out.
+//
+//   torch   nn.MultiheadAttention: in_proj_weight [3E, E] or, where key or value widths differ, q_proj_weight [E, E],
+//           k_proj_weight [E, E_k], v_proj_weight [E, E_v]; in_proj_bias [3E]; out_proj.weight [E, E], out_proj.bias
+//           [E]; bias_k, bias_v [1, 1, E]. Biases all or none. zero_attn is not in the file.
+//   keras   MultiHeadAttention: {query,key,value}_dense/vars/0 [width, H, D or Dv], output_dense/vars/0 [H, Dv, E_y];
+//           biases /vars/1 [H, D or Dv], [E_y]. Biases all or none.
+//   gpt2    c_attn.weight [E, 3E], c_attn.bias [3E], c_proj.weight [E, E], c_proj.bias [E]: [in, out], transposed.
+//           The buffers `bias` and `masked_bias` are passed over.
+//   gpt2_cross   q_attn.weight [E, E], q_attn.bias [E], c_attn.weight [E, 2E] for k and v, the rest as gpt2.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "multihead/nn/multi_head_attention.hpp"
+
+namespace multihead::nn {
+
+enum class AttentionLayout : std::uint8_t { torch, keras, gpt2, gpt2_cross };
+
+/// Row-major, of any rank.
+template <class T>
+struct NamedTensor {
+  std::vector<index_t> shape;
+  std::vector<T> values;
+};
+
+/// The same without the values.
+template <class T>
+struct NamedView {
+  const T* data;
+  std::vector<index_t> shape;
+};
+
+template <class T>
+using NamedTensors = std::map<std::string, NamedTensor<T>>;
+template <class T>
+using NamedViews = std::map<std::string, NamedView<T>>;
+
+template <class T>
+NamedViews<T> views_of(const NamedTensors<T>& tensors) {
+  NamedViews<T> views;
+  for (const auto& [name, tensor] : tensors) views[name] = {tensor.values.data(), tensor.shape};
+  return views;
+}
+
+/// The configuration that tensors in torch's layout were made with; num_heads, zero_attn and dropout are not in them.
+/// @throws CheckpointError  if a tensor is missing or has another rank
+template <class T>
+MultiHeadConfig torch_config(const NamedViews<T>& tensors, index_t num_heads);
+
+/// Fills layer.parameters().
+/// @throws UnsupportedError  if the layout cannot hold such a layer
+/// @throws CheckpointError   if a tensor is missing, has another shape, or is none of the layout; nothing is changed
+/// then
+template <class T>
+void load_layout(AttentionLayout layout, const NamedViews<T>& tensors, MultiHeadAttention<T>& layer);
+
+/// @throws UnsupportedError  if the layout cannot hold such a layer
+template <class T>
+NamedTensors<T> save_layout(AttentionLayout layout, const MultiHeadAttention<T>& layer);
+
+// torch's nn.MultiheadAttention says True = hidden in its boolean masks. These turn them into Mask::visible, where
+// true = seen. (Its float masks are added, as AttentionOptions::bias is; scaled_dot_product_attention says True =
+// seen.)
+
+/// attn_mask [Sq, Skv] -> visible [Sq, Skv]
+Tensor<bool, 2> visible_from_torch_attn_mask(TensorView<const bool, 2> hidden);
+/// attn_mask [B*H, Sq, Skv] -> visible [B, H, Sq, Skv]. @throws ShapeError  unless num_heads divides the first axis
+Tensor<bool, 4> visible_from_torch_attn_mask(TensorView<const bool, 3> hidden, index_t num_heads);
+/// key_padding_mask [B, Skv] -> visible [B, 1, 1, Skv]
+Tensor<bool, 4> visible_from_torch_key_padding_mask(TensorView<const bool, 2> hidden);
+
+}  // namespace multihead::nn
