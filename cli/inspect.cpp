@@ -133,15 +133,13 @@ int run_inspect(int argc, char** argv) {
   inspection.heads = statistics_of(run, inspection.tokens, &threads);
   inspection.shown = head_to_show(inspection.heads, flags);
   inspection.shown_was_asked_for = flags.layer && flags.head;
+
+  // Files first: a reader of the table may hang up early.
+  if (!flags.json.empty()) write_file(flags.json, inspection_json(inspection, flags.with_probs));
+  if (!flags.no_page) write_file(flags.page, page_of(inspection, &threads));
   print_all(inspection);
-  if (!flags.json.empty()) {
-    write_file(flags.json, inspection_json(inspection, flags.with_probs));
-    fmt::print("\nNumbers: {}\n", flags.json);
-  }
-  if (!flags.no_page) {
-    write_file(flags.page, page_of(inspection, &threads));
-    fmt::print("\nPage: {} (open it in a browser)\n", flags.page);
-  }
+  if (!flags.json.empty()) fmt::print("\nNumbers: {}\n", flags.json);
+  if (!flags.no_page) fmt::print("\nPage: {} (open it in a browser)\n", flags.page);
   return 0;
 }
 

@@ -38,17 +38,15 @@ function tintText(box, scene) {
     for (let at = 0; at < weights.length; ++at) values.keys[at % columns] += weights[at] / rows;
   }
   const base = focus?.side === "keys" ? theme.key : theme.query;
-  for (const line of box.children) {
-    for (const span of line.querySelectorAll(".token")) {
-      const index = Number(span.dataset.index);
-      const list = data.self ? values.keys : values[span.dataset.side];
-      const most = list ? list.reduce((a, b) => Math.max(a, b), 0) : 0;
-      const share = most > 0 ? list[index] / most : 0;
-      span.style.setProperty("--tint", `${Math.round(55 * Math.sqrt(share))}%`);
-      span.style.setProperty("--hue", base);
-      const side = span.dataset.side;
-      span.classList.toggle("focused", focus?.index === index && (data.self || focus.side === side));
-    }
+  const largestOf = (list) => list ? list.reduce((a, b) => Math.max(a, b), 0) : 0;
+  const most = { queries: largestOf(values.queries), keys: largestOf(values.keys) };
+  box.style.setProperty("--hue", base);
+  for (const span of box.querySelectorAll(".token")) {
+    const index = Number(span.dataset.index);
+    const side = data.self ? "keys" : span.dataset.side;
+    const share = most[side] > 0 ? values[side][index] / most[side] : 0;
+    span.style.setProperty("--tint", `${Math.round(55 * Math.sqrt(share))}%`);
+    span.classList.toggle("focused", focus?.index === index && (data.self || focus.side === side));
   }
 }
 
