@@ -27,6 +27,7 @@ class UsageError : public std::runtime_error {
 
 int run_explain(int argc, char** argv);
 int run_inspect(int argc, char** argv);
+int run_onnx(int argc, char** argv);
 
 /// Parses the flags of a subcommand. False: its help was asked for and has been printed.
 /// @throws UsageError  in CLI11's words, with the way to --help

@@ -15,6 +15,7 @@ namespace {
 constexpr Command kCommands[] = {
     {"inspect", "run a model on a text: a table of its heads, a drawing, an interactive page", run_inspect},
     {"explain", "the six steps of multi-head attention on a text, with every shape and number", run_explain},
+    {"onnx", "run conformance cases of the ONNX operators Attention and RotaryEmbedding", run_onnx},
 };
 
 std::string help() {

@@ -46,7 +46,7 @@ class CommandTest(unittest.TestCase):
 class Command(CommandTest):
     def test_help_lists_the_commands(self):
         out = self.output_of("--help")
-        for name in ("inspect", "explain"):
+        for name in ("inspect", "explain", "onnx"):
             self.assertRegex(out, rf"(?m)^  {name} +\w")
 
     def test_every_command_has_help_with_an_example(self):
@@ -72,6 +72,41 @@ class Command(CommandTest):
         self.assert_refused(2, "inspect: Could not convert: --layer = x (multihead inspect --help)",
                             "inspect", "hi", "--layer", "x")
         self.assert_refused(2, "inspect: --probs needs --json FILE", "inspect", "hi", "--probs")
+
+
+class Onnx(CommandTest):
+    CASES = pathlib.Path(__file__).parent.parent / "conformance" / "onnx_attention"
+
+    def test_a_line_a_case_and_a_total(self):
+        lines = self.output_of("onnx", str(self.CASES), str(self.CASES / "test_attention_3d") + "/").splitlines()
+        self.assertEqual(len(lines), 86)
+        for line in lines[:-1]:
+            self.assertRegex(line, r"^pass  test_\w+  [0-9.e-]+ of the tolerance$")
+        self.assertEqual(lines[-1], "85 of 85 cases pass, |got - expected| <= 1e-07 + 0.001 * |expected|")
+
+    def test_a_failing_case_makes_exit_code_1(self):
+        folder = self.folder / "case"
+        shutil.copytree(self.CASES / "test_rotary_embedding", folder)
+        shutil.copy(folder / "test_data_set_0" / "input_0.pb", folder / "test_data_set_0" / "output_0.pb")
+        code, out, err = self.run_it("onnx", str(folder))
+        self.assertEqual((code, err), (1, ""))
+        self.assertRegex(out, r"^FAIL  case  run_onnx_case: outputs must agree within the tolerance, got "
+                              r'output="output", differing=\d+, elements=192, worst_index=\d+, value=\S+, expected=\S+\n'
+                              r"0 of 1 cases pass")
+
+    def test_a_damaged_case_fails_and_the_others_run(self):
+        for name in ("test_attention_3d", "test_attention_4d"):
+            shutil.copytree(self.CASES / name, self.folder / name)
+        (self.folder / "test_attention_3d" / "model.onnx").write_bytes(b"\x3a\x7f")
+        code, out, err = self.run_it("onnx", ".")
+        self.assertEqual((code, err), (1, ""))
+        self.assertIn("FAIL  test_attention_3d  load_onnx_graph: a field must end inside its message, got field_bytes=127, "
+                      'bytes_left=0, offset=2 ("./test_attention_3d/model.onnx")\n', out)
+        self.assertIn("pass  test_attention_4d ", out)
+
+    def test_a_folder_without_cases_is_refused(self):
+        self.assert_refused(1, 'find_onnx_cases: a folder must hold a model.onnx or subfolders that do ("nowhere")',
+                            "onnx", "nowhere")
 
 
 class Explain(CommandTest):
