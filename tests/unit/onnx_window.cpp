@@ -68,6 +68,8 @@ TEST(OnnxWindow, BoundsBeyondEveryKeyAreOpen) {
   constexpr index_t kMost = std::numeric_limits<index_t>::max();
   EXPECT_EQ(Drawing{}.draw({.left_window_size = kMost, .right_window_size = kMost}), Maps{"1111 1111 1111 1111"});
   EXPECT_EQ(Drawing{}.draw({.is_causal = true, .left_window_size = 3}), Maps{"1000 1100 1110 1111"});
+  EXPECT_EQ((Drawing{.seqlen_q = 6, .seqlen_kv = 2}.draw({.left_window_size = 3})), Maps{"11 11 11 11 01 00"})
+      << "wider than the keys, and yet it ends";
   EXPECT_EQ(Drawing{}.draw({.left_window_size = 8, .right_window_size = 7}), Maps{"1111 1111 1111 1111"});
 }
 
