@@ -255,5 +255,27 @@ TEST(MhaCases, BatchesStridesAndThreadsChangeNoBit) {
   }
 }
 
+// Packed sequences are what each of them is alone, positions and dropout included, bit for bit.
+TEST(MhaCases, PackedSequencesAreThemselves) {
+  Random random(test::run_seed());
+  const auto layer = test::random_layer<float>(
+      {.d_model = 8, .num_heads = 2, .rope = RopeConfig{}, .dropout = 0.3, .bias_kv = true}, random);
+  const index_t cu_q[4] = {0, 3, 3, 7}, cu_kv[4] = {0, 2, 5, 11}, ids[3] = {5, 6, 7};
+  const auto x_q = random_tensor<float, 3>(random, {1, 7, 8}), x_kv = random_tensor<float, 3>(random, {1, 11, 8});
+  MultiHeadOptions<float> options{.training = true};
+  options.attention.mask.causal = Causal::bottom_right;
+  options.attention.dropout = {.seed = 9, .sequence_ids = {ids, {3}}};
+  options.attention.packed = {{cu_q, {4}}, {cu_kv, {4}}};
+  const Tensor<float, 3> packed = y_of(layer, {.x_q = x_q.view(), .x_k = x_kv.view()}, options);
+  options.attention.packed = {};
+  for (const index_t s : {0, 1, 2}) {
+    options.attention.dropout.sequence_ids = {ids + s, {1}};
+    const Tensor<float, 3> alone = y_of<float>(
+        layer, {.x_q = x_q.view().slice(1, cu_q[s], cu_q[s + 1]), .x_k = x_kv.view().slice(1, cu_kv[s], cu_kv[s + 1])},
+        options);
+    for (index_t n = 0; n < alone.size(); ++n) EXPECT_EQ(alone.data()[n], packed.data()[cu_q[s] * 8 + n]) << s;
+  }
+}
+
 }  // namespace
 }  // namespace multihead::nn
