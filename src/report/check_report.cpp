@@ -35,7 +35,8 @@ void check_weights(const AttentionReport& report, index_t layer) {
     for (index_t i = 0; i < probs.shape(2); ++i) {
       for (index_t j = 0; j < probs.shape(3); ++j) {
         const float p = probs(0, h, i, j);
-        require(p >= 0.0f && p <= 1.0001f, kName, "probs must lie in [0, 1]",
+        if (p >= 0.0f && p <= 1.0001f) continue;  // the names of an error are not made for each of millions
+        require(false, kName, "probs must lie in [0, 1]",
                 {{"prob", static_cast<double>(p)}, {"layer", layer}, {"h", h}, {"i", i}, {"j", j}});
       }
     }
