@@ -39,16 +39,24 @@ constexpr auto kExample =
 bool parse_flags(Flags& flags, int argc, char** argv) {
   CLI::App app("The six steps of multi-head attention on a text, with every shape, real numbers and checks.",
                "multihead explain");
-  app.add_option("TEXT", flags.text, "the text, in UTF-8; tokens are split by spaces");
-  app.add_option("--file", flags.file, "read the text from a file, \"-\" for standard input");
-  app.add_option("--d-model", flags.d_model, "features of a token [512]")->check(CLI::Range(index_t{1}, kMostFeatures));
+  app.add_option("TEXT", flags.text, "the text, in UTF-8; tokens are split by spaces")->type_name("");
+  app.add_option("--file", flags.file, "read the text from a file, \"-\" for standard input")->type_name("FILE");
+  app.add_option("--d-model", flags.d_model, "features of a token [512]")
+      ->type_name("N")
+      ->check(CLI::Range(index_t{1}, kMostFeatures).description(""));
   app.add_option("--num-heads", flags.num_heads, "heads, a divisor of d_model [8]")
-      ->check(CLI::Range(index_t{1}, kMostFeatures));
-  app.add_option("--seed", flags.seed, "of the random weights and token vectors")->capture_default_str();
-  app.add_option("--model", flags.model, "explain a layer of this Hugging Face folder (BERT family) instead");
-  app.add_option("--layer", flags.layer, "which layer of the model, from 0");
-  app.add_option("--head", flags.head, "the head whose numbers are printed, from 0")->capture_default_str();
-  app.add_option("--json", flags.json, "write all numbers as JSON");
+      ->type_name("N")
+      ->check(CLI::Range(index_t{1}, kMostFeatures).description(""));
+  app.add_option("--seed", flags.seed, "of the random weights and token vectors")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--model", flags.model, "explain a layer of this Hugging Face folder (BERT family) instead")
+      ->type_name("DIR");
+  app.add_option("--layer", flags.layer, "which layer of the model, from 0")->type_name("N");
+  app.add_option("--head", flags.head, "the head whose numbers are printed, from 0")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--json", flags.json, "write all numbers as JSON")->type_name("FILE");
   app.footer(kExample);
   return parse(app, argc, argv);
 }

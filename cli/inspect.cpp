@@ -29,16 +29,20 @@ constexpr auto kExample =
 bool parse_flags(Flags& flags, int argc, char** argv) {
   CLI::App app("Runs a model on a text. Prints what each of its heads does, draws one, and writes an interactive page.",
                "multihead inspect");
-  app.add_option("TEXT", flags.text, "the text, in UTF-8");
-  app.add_option("--file", flags.file, "read the text from a file, \"-\" for standard input");
-  app.add_option("--model", flags.model, "a Hugging Face folder (BERT family); default: the one of scripts/get-model");
-  app.add_option("--layer", flags.layer, "draw and open a head of this layer");
-  app.add_option("--head", flags.head, "draw and open this head");
-  app.add_option("--html,--output,-o", flags.page, "where the page goes")->capture_default_str();
+  app.add_option("TEXT", flags.text, "the text, in UTF-8")->type_name("");
+  app.add_option("--file", flags.file, "read the text from a file, \"-\" for standard input")->type_name("FILE");
+  app.add_option("--model", flags.model, "a Hugging Face folder (BERT family); default: the one of scripts/get-model")
+      ->type_name("DIR");
+  app.add_option("--layer", flags.layer, "draw and open a head of this layer")->type_name("N");
+  app.add_option("--head", flags.head, "draw and open this head")->type_name("N");
+  app.add_option("--html,--output,-o", flags.page, "where the page goes")->type_name("FILE")->capture_default_str();
   app.add_flag("--no-html", flags.no_page, "write no page");
-  app.add_option("--json", flags.json, "write the table as JSON");
+  app.add_option("--json", flags.json, "write the table as JSON")->type_name("FILE");
   app.add_flag("--probs", flags.with_probs, "put all maps into the JSON as well");
-  app.add_option("--threads", flags.threads, "0 = one for each CPU")->check(CLI::Range(0, 4096))->capture_default_str();
+  app.add_option("--threads", flags.threads, "0 = one for each CPU")
+      ->type_name("N")
+      ->check(CLI::Range(0, 4096).description(""))
+      ->capture_default_str();
   app.footer(kExample);
   return parse(app, argc, argv);
 }
