@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/elementwise.hpp"
 #include "nn/rows.hpp"
 
 namespace multihead::nn {
@@ -23,6 +24,7 @@ struct Relu {
   static T value(T x) {
     return x < T{0} ? T{0} : x;  // a NaN stays one
   }
+  static constexpr auto kKernel = &kernels::ElementwiseTable::relu;
   template <class T>
   static T slope(T x) {
     return x > T{0} ? T{1} : T{0};
@@ -34,6 +36,7 @@ struct Gelu {
   static T value(T x) {
     return x * normal_cdf(x);
   }
+  static constexpr auto kKernel = &kernels::ElementwiseTable::gelu;
   template <class T>
   static T slope(T x) {
     const T density = std::exp(-x * x / 2) * T(1.0 / std::sqrt(2.0 * std::numbers::pi));
@@ -46,6 +49,7 @@ struct GeluTanh {
   static T value(T x) {
     return x / 2 * (1 + std::tanh(T(kTanhScale) * (x + T(kCubic) * x * x * x)));
   }
+  static constexpr auto kKernel = &kernels::ElementwiseTable::gelu_tanh;
   template <class T>
   static T slope(T x) {
     const T t = std::tanh(T(kTanhScale) * (x + T(kCubic) * x * x * x));
@@ -77,7 +81,11 @@ void activation_forward(Activation activation, TensorView<const T, 2> x, TensorV
   dispatch(activation, [&]<class F>(F) {
     for_blocks(threads, x.shape(0), kRowsPerTask, [&](index_t begin, index_t end) {
       for (index_t n = begin; n < end; ++n) {
-        for (index_t j = 0; j < x.shape(1); ++j) y(n, j) = F::value(x(n, j));
+        if constexpr (std::is_same_v<T, float>) {
+          (kernels::elementwise().*F::kKernel)(&x(n, 0), &y(n, 0), x.shape(1));
+        } else {
+          for (index_t j = 0; j < x.shape(1); ++j) y(n, j) = F::value(x(n, j));
+        }
       }
     });
   });

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/elementwise.hpp"
 #include "nn/rows.hpp"
 
 namespace multihead::nn {
@@ -50,9 +51,11 @@ void LayerNorm<T>::forward(TensorView<const T, 2> x, TensorView<T, 2> y, Executo
     for (index_t n = begin; n < end; ++n) {
       const T* from = &x(n, 0);
       T* to = &y(n, 0);
-      const auto [mean, scale] = moments(from, features(), epsilon);
-      for (index_t j = 0; j < features(); ++j) {
-        to[j] = static_cast<T>((from[j] - mean) * scale) * weight(j) + bias(j);
+      if constexpr (std::is_same_v<T, float>) {
+        kernels::elementwise().layer_norm(from, weight.data(), bias.data(), epsilon, to, features());
+      } else {
+        const auto [mean, scale] = moments(from, features(), epsilon);
+        for (index_t j = 0; j < features(); ++j) to[j] = (from[j] - mean) * scale * weight(j) + bias(j);
       }
     }
   });
