@@ -14,7 +14,8 @@ std::string in_file(const std::string& text, const std::filesystem::path& file) 
 }  // namespace
 
 void JsonNode::fail(std::string_view rule, std::initializer_list<Got> got) const {
-  throw CheckpointError(in_file(error_text(kFunction, where_ + " " + std::string(rule), got), *file_));
+  throw CheckpointError(
+      in_file(error_text(kFunction, (where_.empty() ? "the file" : where_) + " " + std::string(rule), got), *file_));
 }
 
 void JsonNode::unsupported(std::string_view value, std::string_view handled) const {

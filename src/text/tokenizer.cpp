@@ -165,12 +165,12 @@ Encoding Tokenizer::encode_pair(std::string_view text, std::string_view pair, co
 
 std::string Tokenizer::decode(std::span<const index_t> ids, const DecodeOptions& options) const {
   std::vector<std::string> tokens;
-  for (const index_t id : ids) {
-    const AddedToken* added = pipeline_->added.by_id(id);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const AddedToken* added = pipeline_->added.by_id(ids[i]);
     if (added && added->special && options.skip_special_tokens) continue;
-    auto token = id_to_token(id);
+    auto token = id_to_token(ids[i]);
     require(token.has_value(), "Tokenizer::decode", "id must be in the vocabulary",
-            {{"id", id}, {"position", &id - ids.data()}, {"vocab_size", vocab_size()}});
+            {{"id", ids[i]}, {"position", i}, {"vocab_size", vocab_size()}});
     tokens.push_back(*std::move(token));
   }
   return pipeline_->decoder->decode(tokens);
