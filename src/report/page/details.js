@@ -73,29 +73,29 @@ const listLength = 8;
 function fillDetails(scene) {
   const { map, sides, focus } = scene;
   const { rows, columns, weights } = map;
-  const byId = (id) => document.getElementById(id);
   const entries = (found, groups) => found.map(({ index, w }) => ({ text: groups[index].text, w }));
+  const show = (id, name, list) => {
+    byId(`${id}-name`).textContent = name;
+    byId(id).parentElement.hidden = list.length === 0;
+    fillList(byId(id), list);
+  };
   const rowList = (i) => entries(largest(columns, listLength, (j) => weights[i * columns + j]), sides.keys);
   const columnList = (j) => entries(largest(rows, listLength, (i) => weights[i * columns + j]), sides.queries);
   if (!focus) {
-    byId("reads-name").textContent = "Strongest links";
-    fillList(byId("reads"), largest(weights.length, listLength, (at) => weights[at]).map(({ index, w }) => {
+    show("reads", "Strongest links", largest(weights.length, listLength, (at) => weights[at]).map(({ index, w }) => {
       const [i, j] = [Math.floor(index / columns), index % columns];
       return { text: `${sides.queries[i].text} → ${sides.keys[j].text}`, w };
     }));
     const mean = new Float64Array(columns);
     for (let at = 0; at < weights.length; ++at) mean[at % columns] += weights[at] / rows;
-    byId("read-by-name").textContent = "Most read, mean over rows";
-    fillList(byId("read-by"), entries(largest(columns, listLength, (j) => mean[j]), sides.keys));
+    show("read-by", "Most read, mean over rows", entries(largest(columns, listLength, (j) => mean[j]), sides.keys));
     return;
   }
   const name = sides[focus.side][focus.index].text;
   const asQuery = focus.side === "queries" ? focus.index : data.self ? sameToken(sides.queries, sides.keys[focus.index]) : -1;
   const asKey = focus.side === "keys" ? focus.index : data.self ? sameToken(sides.keys, sides.queries[focus.index]) : -1;
-  byId("reads-name").textContent = asQuery >= 0 ? `“${name}” attends to` : "";
-  fillList(byId("reads"), asQuery >= 0 ? rowList(asQuery) : []);
-  byId("read-by-name").textContent = asKey >= 0 ? `“${name}” is attended by` : "";
-  fillList(byId("read-by"), asKey >= 0 ? columnList(asKey) : []);
+  show("reads", `“${name}” attends to`, asQuery >= 0 ? rowList(asQuery) : []);
+  show("read-by", `“${name}” is attended by`, asKey >= 0 ? columnList(asKey) : []);
 }
 
 function sameToken(groups, group) {

@@ -200,7 +200,7 @@ function fillPage() {
     "For words and with special tokens hidden, which add and divide such numbers, the last digit may be off by a few.";
   const words = [data.queries, data.keys].some((side) => side.words.length > 0);
   byId("level-words").disabled = !words;
-  byId("hide").disabled = ![data.queries, data.keys].some((side) => side.special.includes(1));
+  byId("hide").disabled = !anySpecial;
 }
 
 // For tests and for those who script the page: where things are, in CSS px of their canvas.

@@ -2,6 +2,8 @@
 
 const byId = (id) => document.getElementById(id);
 
+const anySpecial = [data.queries, data.keys].some((side) => side.special.includes(1));
+
 const state = {
   n: Math.max(0, headAt(...data.first)),
   level: "pieces",
@@ -101,7 +103,7 @@ function fillHead() {
   byId("head-name").textContent = `Layer ${layer}, head ${head}`;
   const facts = [];
   if (entropy !== null) facts.push(`entropy ${entropy.toFixed(2)} nats, about ${Math.exp(entropy).toFixed(1)} tokens`);
-  if (special !== null) facts.push(`${Math.round(100 * special)}% on special tokens`);
+  if (special !== null && anySpecial) facts.push(`${Math.round(100 * special)}% on special tokens`);
   byId("head-facts").textContent = facts.join(" · ");
   const longText = Math.max(scene.map.rows, scene.map.columns) * rowHeight > byId("lines-box").clientHeight;
   byId("lines-facts").textContent = longText ? "between tokens in sight" : "query to key";
