@@ -106,8 +106,9 @@ void attention_merge(const PartialAttention& a, const PartialAttention& b, const
         if (largest == -kInfinity<Real>) continue;
         const Real weight_a = std::exp(x - largest), weight_b = std::exp(y - largest), sum = weight_a + weight_b;
         lse(n, h, i) = largest + std::log(sum);
-        for (index_t d = 0; d < out.shape[3]; ++d) {
-          out(n, i, h, d) = (weight_a * out_a(n, i, h, d) + weight_b * out_b(n, i, h, d)) / sum;
+        for (index_t d = 0; d < out.shape[3]; ++d) {  // an empty part is not read, whatever stands in it
+          if (x != -kInfinity<Real>) out(n, i, h, d) += weight_a * out_a(n, i, h, d) / sum;
+          if (y != -kInfinity<Real>) out(n, i, h, d) += weight_b * out_b(n, i, h, d) / sum;
         }
       }
     }

@@ -14,6 +14,10 @@ namespace {
 
 constexpr const char* kName = "attention_merge";
 
+/// The lse of a row that saw no key.
+template <class T>
+constexpr T kEmpty = -std::numeric_limits<T>::infinity();
+
 template <int R>
 void check_same(const char* name, const InputView<R>& view, const char* first_name, const InputView<R>& first) {
   require(bool(view), kName, std::string(name) + " must be given", {{name, "absent"}});
@@ -57,11 +61,13 @@ void merge(const PartialAttention& a, const PartialAttention& b, const Attention
     for (index_t i = 0; i < out.shape(1); ++i) {
       const T x = lse_a(n, h, i), y = lse_b(n, h, i);
       const T max = std::max(x, y);
-      const bool empty = max == -std::numeric_limits<T>::infinity();
+      const bool empty = max == kEmpty<T>;
       const T weight_a = empty ? T{0} : std::exp(x - max), weight_b = empty ? T{0} : std::exp(y - max);
       const T sum = weight_a + weight_b;
+      // What stands in an empty part is not read: 0 * NaN is NaN.
+      const auto share = [](T part_lse, T weight, T value) { return part_lse == kEmpty<T> ? T{0} : weight * value; };
       for (index_t d = 0; d < out.shape(3); ++d) {
-        const T mixed = weight_a * out_a(n, i, h, d) + weight_b * out_b(n, i, h, d);
+        const T mixed = share(x, weight_a, out_a(n, i, h, d)) + share(y, weight_b, out_b(n, i, h, d));
         out(n, i, h, d) = empty ? T{0} : mixed / sum;
       }
       if (lse) lse(n, h, i) = empty ? max : max + std::log(sum);
