@@ -1,5 +1,7 @@
 #include "reference/philox.hpp"
 
+#include <cmath>
+
 namespace multihead::reference {
 
 std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
@@ -23,7 +25,7 @@ std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4> counter,
 bool dropout_keeps(double probability, std::uint64_t seed, index_t sequence_id, index_t h, index_t i, index_t j) {
   const auto word = [](auto x) { return static_cast<std::uint32_t>(x); };
   const auto random = philox4x32_10({word(j / 4), word(i), word(h), word(sequence_id)}, {word(seed), word(seed >> 32)});
-  return static_cast<double>(random[static_cast<std::size_t>(j % 4)]) >= probability * 0x1p32;
+  return static_cast<double>(random[static_cast<std::size_t>(j % 4)]) >= std::round(probability * 0x1p32);
 }
 
 }  // namespace multihead::reference

@@ -49,6 +49,7 @@ AttentionConfig AttentionConfig::normalised() const {
   AttentionConfig c = *this;
   if (c.arrangement == Arrangement::packed) c.lengths = Lengths::none;
   if (c.arrangement == Arrangement::paged && c.lengths == Lengths::none) c.lengths = Lengths::kv;
+  if (c.dtype == DType::f64) c.mixture = Mixture::same;
   if (c.causal == Causal::at_offset) c.offsets = Offsets::given;
   if (c.causal == Causal::top_left || c.causal == Causal::bottom_right) c.offsets = Offsets::none;
   return c;
@@ -62,12 +63,12 @@ std::string AttentionConfig::text() const {
     return x ? o.str() : std::string("unset");
   };
   text << "B" << batch << " Sq" << seqlen_q << " Skv" << seqlen_kv << " H" << num_heads << " D" << head_dim << " Dv"
-       << head_dim_v << " " << dtype_name(dtype) << " arrangement=" << int(arrangement) << " values=" << int(values)
-       << " scale=" << int(scale) << " softcap=" << optional(softcap) << " bias=" << int(bias) << " alibi=" << alibi
-       << " causal=" << int(causal) << " offsets=" << int(offsets) << " left=" << optional(window_left)
-       << " right=" << optional(window_right) << " visible=" << int(visible) << " lengths=" << int(lengths)
-       << " sinks=" << int(sinks) << " dropout=" << dropout << " kv_heads=" << int(kv_heads) << " probs=" << int(probs)
-       << " dlse=" << dlse;
+       << head_dim_v << " " << dtype_name(dtype) << " mixture=" << int(mixture) << " arrangement=" << int(arrangement)
+       << " values=" << int(values) << " scale=" << int(scale) << " softcap=" << optional(softcap)
+       << " bias=" << int(bias) << " alibi=" << alibi << " causal=" << int(causal) << " offsets=" << int(offsets)
+       << " left=" << optional(window_left) << " right=" << optional(window_right) << " visible=" << int(visible)
+       << " lengths=" << int(lengths) << " sinks=" << int(sinks) << " dropout=" << dropout
+       << " kv_heads=" << int(kv_heads) << " probs=" << int(probs) << " dlse=" << dlse;
   return text.str();
 }
 
@@ -78,6 +79,16 @@ AttentionProblem::AttentionProblem(const AttentionConfig& described, std::uint64
   lay_out(random);
   draw_masks(random);
   draw_numbers(random);
+}
+
+DType AttentionProblem::cache_dtype() const {
+  switch (config.mixture) {
+    case Mixture::same: return config.dtype;
+    case Mixture::bf16_cache: return DType::bf16;
+    case Mixture::f16_cache: return DType::f16;
+    case Mixture::f32_cache: return DType::f32;
+  }
+  return config.dtype;
 }
 
 index_t AttentionProblem::num_queries(index_t b) const {
@@ -146,8 +157,8 @@ void AttentionProblem::lay_out(Random& random) {
   Layout<4> layout = token_layout();
   q = AnyTensor<4>(config.dtype, {batch_q, tokens_q, heads, config.head_dim}, layout);
   if (config.arrangement == Arrangement::expanded_kv) layout.expanded_axis = 2;
-  k = AnyTensor<4>(config.dtype, {batch_kv, tokens_kv, num_kv_heads, config.head_dim}, layout);
-  v = AnyTensor<4>(config.dtype, {batch_kv, tokens_kv, num_kv_heads, config.head_dim_v}, layout);
+  k = AnyTensor<4>(cache_dtype(), {batch_kv, tokens_kv, num_kv_heads, config.head_dim}, layout);
+  v = AnyTensor<4>(cache_dtype(), {batch_kv, tokens_kv, num_kv_heads, config.head_dim_v}, layout);
   dout = AnyTensor<4>(config.dtype, {batch_q, tokens_q, heads, config.head_dim_v}, token_layout());
   if (config.dlse) dlse = AnyTensor<3>(wide_dtype(), {batch_q, heads, tokens_q});
 }
@@ -268,8 +279,8 @@ BackwardResult AttentionProblem::backward(const Engine& engine, const ForwardRes
   const DType narrow = dtype.value_or(out_dtype()), wide = dtype.value_or(wide_dtype());
   BackwardResult result;
   result.dq = AnyTensor<4>(narrow, q.shape(), token_layout());
-  result.dk = AnyTensor<4>(narrow, k.shape(), token_layout());
-  result.dv = AnyTensor<4>(narrow, v.shape(), token_layout());
+  result.dk = AnyTensor<4>(dtype.value_or(cache_dtype()), k.shape(), token_layout());
+  result.dv = AnyTensor<4>(dtype.value_or(cache_dtype()), v.shape(), token_layout());
   if (bias) result.dbias = AnyTensor<4>(wide, bias.shape());
   if (sinks) result.dsinks = AnyTensor<1>(wide, sinks.shape());
   if (slopes) result.dslopes = AnyTensor<1>(wide, slopes.shape());

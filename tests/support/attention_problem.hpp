@@ -14,6 +14,7 @@
 namespace multihead::test {
 
 enum class Arrangement { bshd, bhsd, gaps, expanded_kv, packed, paged };
+enum class Mixture { same, bf16_cache, f16_cache, f32_cache };  ///< dtype of k and v beside that of q; f64 never mixes
 enum class Values { centred, offset, peaked };
 enum class Scale { unset, negative, zero, large };
 enum class Bias { none, full, rank2, per_head, per_query, per_key, with_infinite, lowest };
@@ -29,6 +30,7 @@ enum class Probs { none, all, heads, heads_and_rows };
 struct AttentionConfig {
   index_t batch = 2, seqlen_q = 5, seqlen_kv = 7, num_heads = 4, head_dim = 8, head_dim_v = 8;
   DType dtype = DType::f32;
+  Mixture mixture = Mixture::same;
   Arrangement arrangement = Arrangement::bshd;
   Values values = Values::centred;
   Scale scale = Scale::unset;
@@ -97,6 +99,7 @@ class AttentionProblem {
   BackwardResult backward(const Engine& engine, const ForwardResult& saved, std::optional<DType> dtype = {}) const;
 
   DType out_dtype() const { return config.dtype; }
+  DType cache_dtype() const;
   /// The dtype of statistics, bias, sinks and slopes.
   DType wide_dtype() const { return config.dtype == DType::f64 ? DType::f64 : DType::f32; }
 

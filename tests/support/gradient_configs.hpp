@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "tests/support/attention_problem.hpp"
 
 namespace multihead::test {
@@ -12,9 +14,10 @@ struct NamedConfig {
   AttentionConfig config;
 };
 
-inline std::string config_name(const testing::TestParamInfo<NamedConfig>& info) {
-  return info.param.name;
-}
+/// For failure texts.
+inline void PrintTo(const NamedConfig& named, std::ostream* out) { *out << named.config.text(); }
+
+inline std::string config_name(const testing::TestParamInfo<NamedConfig>& info) { return info.param.name; }
 
 std::vector<NamedConfig> gradient_configs();
 
