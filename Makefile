@@ -2,14 +2,14 @@
 
 # The text is taken as it is typed: no expansion of $ by make.
 override export TEXT := $(value TEXT)
-export BENCH_ARGS TEST_ARGS
+export BENCH_ARGS TEST_ARGS WORK
 
 .PHONY: help demo build test bench format tidy clean
 help:
 	@echo 'make demo TEXT="..."   the heads of a real model on your sentence'
 	@echo 'make test              all tests            (TEST_ARGS="-L unit": ctest options)'
 	@echo 'make build             the command, at build/release/bin/multihead'
-	@echo 'make bench             this machine: speed beside the peers, as JSON   (BENCH_ARGS)'
+	@echo 'make bench             this machine: speed beside the peers, as JSON   (WORK=core,backward,decode)'
 	@echo 'make format            clang-format on all sources'
 	@echo 'make tidy              clang-tidy on all sources'
 	@echo 'make clean             remove build/'
