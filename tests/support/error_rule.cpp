@@ -133,6 +133,9 @@ double scale_of(const AttentionProblem& problem) {
   return std::abs(problem.options().scale.value_or(1 / std::sqrt(static_cast<double>(problem.config.head_dim))));
 }
 
+/// A score is rounded at its own size, and softmax passes at most a quarter of that on to a probability.
+double probability_size(const ForwardResult& truth) { return std::max(1.0, largest_addend(truth.row_max) / 4); }
+
 }  // namespace
 
 void expect_exact_forward(const AttentionProblem& problem, const ForwardResult& result) {
@@ -144,8 +147,7 @@ void expect_exact_forward(const AttentionProblem& problem, const ForwardResult& 
   const double distance = static_cast<double>(problem.config.seqlen_q + problem.config.seqlen_kv);
   const double scores = scale_of(problem) * largest_row(problem.q) * largest_row(problem.k) +
                         largest_addend(problem.bias) + largest_addend(problem.slopes) * distance;
-  // A score is rounded at its own size, and softmax passes at most a quarter of that on to a probability.
-  const double prob = std::max(1.0, largest_addend(truth.row_max) / 4);
+  const double prob = probability_size(truth);
   check("out", &ForwardResult::out, prob * largest_addend(problem.v));
   check("row_max", &ForwardResult::row_max, scores);
   check("row_sum", &ForwardResult::row_sum, scores * largest_addend(truth.row_sum));
@@ -155,7 +157,9 @@ void expect_exact_forward(const AttentionProblem& problem, const ForwardResult& 
 
 void expect_exact_backward(const AttentionProblem& problem, const BackwardResult& result) {
   const Engine engine = truth_engine(problem);
-  const BackwardResult truth = problem.backward(engine, problem.forward(engine, DType::f64), DType::f64);
+  const ForwardResult forward = problem.forward(engine, DType::f64);
+  const BackwardResult truth = problem.backward(engine, forward, DType::f64);
+  const double prob = probability_size(forward);
   const Judge judge(problem, kBackwardFactor, true);
   const auto check = [&](const char* name, auto tensor, double magnitude) {
     judge(name, result, truth, &Plain::backward, tensor, magnitude);
@@ -164,11 +168,12 @@ void expect_exact_backward(const AttentionProblem& problem, const BackwardResult
   // products of Dv terms are rounded about sqrt(Dv) times.
   const double kept = problem.config.dropout < 1 ? 1 / (1 - problem.config.dropout) : 0;
   const double roundings = std::max(1.0, std::sqrt(static_cast<double>(problem.config.head_dim_v)) / 4);
-  const double dscore = kept * roundings * largest_row(problem.dout) * largest_row(problem.v) + (problem.dlse ? 3 : 0);
+  const double dscore =
+      prob * (kept * roundings * largest_row(problem.dout) * largest_row(problem.v) + (problem.dlse ? 3 : 0));
   const double distance = static_cast<double>(problem.config.seqlen_q + problem.config.seqlen_kv);
   check("dq", &BackwardResult::dq, scale_of(problem) * dscore * largest_addend(problem.k));
   check("dk", &BackwardResult::dk, scale_of(problem) * dscore * largest_addend(problem.q));
-  check("dv", &BackwardResult::dv, kept * largest_addend(problem.dout));
+  check("dv", &BackwardResult::dv, prob * kept * largest_addend(problem.dout));
   check("dbias", &BackwardResult::dbias, dscore);
   check("dsinks", &BackwardResult::dsinks, dscore);
   check("dslopes", &BackwardResult::dslopes, dscore * distance);
