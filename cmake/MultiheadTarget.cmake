@@ -2,6 +2,10 @@
 
 add_library(multihead_flags INTERFACE)
 target_compile_options(multihead_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
+# g++ 12 warns of std::string's own operator+ (GCC bug 105651).
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(multihead_flags INTERFACE -Wno-restrict)
+endif()
 
 # multihead_library(NAME FOLDERS a b ..): a library of all src/<folder>/*.cpp.
 # Sources see include/ and src/; users see include/ alone.
