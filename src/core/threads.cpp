@@ -46,10 +46,9 @@ class Threads::Impl {
   }
 
   ~Impl() {
-    stop_.store(true);
     {
       std::lock_guard lock(sleep_mutex_);
-      tickets_.fetch_add(std::uint64_t{1} << 32);
+      stop_.store(true);
     }
     wake_.notify_all();
     for (std::thread& thread : workers_) thread.join();
@@ -108,19 +107,20 @@ class Threads::Impl {
   }
 
   void work(int worker) {
-    std::uint64_t epoch = 0;
-    while (!stop_.load(std::memory_order_relaxed)) {
+    while (!stop_.load()) {
+      // Read before tasks are looked for: a job that opens in between is then seen as news, not slept through.
+      const std::uint64_t epoch = tickets_.load(std::memory_order_acquire) >> 32;
       take_tasks(worker);
-      epoch = tickets_.load(std::memory_order_acquire) >> 32;
-      bool woken = false;
+      const auto news = [&] { return stop_.load() || tickets_.load() >> 32 != epoch; };
+      bool woken = news();
       for (int spin = 0; spin < kSpins && !woken; ++spin) {
-        woken = tickets_.load(std::memory_order_relaxed) >> 32 != epoch;
-        if (!woken) pause();
+        pause();
+        woken = news();
       }
       if (woken) continue;
       std::unique_lock lock(sleep_mutex_);
       sleepers_.fetch_add(1);
-      wake_.wait(lock, [&] { return tickets_.load() >> 32 != epoch; });
+      wake_.wait(lock, news);
       sleepers_.fetch_sub(1);
     }
   }
