@@ -11,7 +11,7 @@
 namespace multihead::kernels {
 
 /// Keys are processed in tiles that start at multiples of this, whatever the mask: sums have one fixed order.
-/// 64 to 512 measured alike within 3 % (docs/performance.md); 128 keeps the P tile of 24 queries at 12 KB.
+/// 64 measured alike within 2 % (docs/performance.md); 128 keeps the P tile of 24 queries at 12 KB.
 inline constexpr index_t kKeysPerTile = 128;
 
 /// Upper bound of queries in a tile on any target (three AVX-512 vectors of f32).

@@ -7,32 +7,10 @@
 #define HWY_TARGET_INCLUDE "kernels/kernels_f64.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/backward-inl.hpp"
-#include "kernels/combine-inl.hpp"
-#include "kernels/forward-inl.hpp"
-#include "kernels/kernels.hpp"
-#include "kernels/matmul-inl.hpp"
+#include "kernels/table-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
-
-template <class T>
-const Table<T>* MakeTable() {
-  static constexpr Table<T> kTable{
-      .target = HWY_STR(HWY_NAMESPACE),
-      .lanes = kTileLanes<T>,
-      .forward_workspace = &ForwardWorkspace<T>,
-      .forward_block = &ForwardBlockKernel<T>,
-      .combine_chunks = &CombineChunks<T>,
-      .backward_workspace = &BackwardWorkspace<T>,
-      .backward_block = &BackwardBlockKernel<T>,
-      .query_gradient = &QueryGradient<T>,
-      .bias_gradient = &BiasGradient<T>,
-      .matmul_panel = &MatmulPanel<T>,
-      .pack_panel = &PackPanel<T>,
-  };
-  return &kTable;
-}
 
 const Table<double>* TableF64() { return MakeTable<double>(); }
 

@@ -6,9 +6,8 @@
 // lie. B and C are rows of NV vectors. The sum runs over k in order for every element, whatever MR and NV are: results
 // do not depend on how rows are grouped into blocks.
 //
-// 4x3 keeps 12 sums, 3 vectors of B and one of A in the 16 registers of AVX2; 8x3 uses 28 of AVX-512's 32
-// (docs/performance.md). The unroll pragmas matter: without them g++ 12 -O2 keeps the sums on the stack, 3 times
-// slower.
+// 4x3 keeps 12 sums, 3 vectors of B and one of A in the 16 registers of AVX2; 8x3 uses 28 of AVX-512's 32. The unroll
+// pragmas keep the sums in registers at -O2 as well.
 
 #if defined(MULTIHEAD_KERNELS_MICRO_KERNEL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_MICRO_KERNEL_INL

@@ -1,0 +1,41 @@
+// The table of one target: every kernel, for one arithmetic type.
+
+#if defined(MULTIHEAD_KERNELS_TABLE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_TABLE_INL
+#undef MULTIHEAD_KERNELS_TABLE_INL
+#else
+#define MULTIHEAD_KERNELS_TABLE_INL
+#endif
+
+#include "hwy/highway.h"
+#include "kernels/backward-inl.hpp"
+#include "kernels/combine-inl.hpp"
+#include "kernels/forward-inl.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/matmul-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace multihead::kernels::HWY_NAMESPACE {
+
+template <class T>
+const Table<T>* MakeTable() {
+  static constexpr Table<T> kTable{
+      .target = HWY_STR(HWY_NAMESPACE),
+      .lanes = kTileLanes<T>,
+      .forward_workspace = &ForwardWorkspace<T>,
+      .forward_block = &ForwardBlockKernel<T>,
+      .combine_chunks = &CombineChunks<T>,
+      .backward_workspace = &BackwardWorkspace<T>,
+      .backward_block = &BackwardBlockKernel<T>,
+      .query_gradient = &QueryGradient<T>,
+      .bias_gradient = &BiasGradient<T>,
+      .matmul_panel = &MatmulPanel<T>,
+      .pack_panel = &PackPanel<T>,
+  };
+  return &kTable;
+}
+
+}  // namespace multihead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
