@@ -9,7 +9,7 @@ help:
 	@echo 'make demo TEXT="..."   the heads of a real model on your sentence'
 	@echo 'make test              all tests            (TEST_ARGS="-L unit": ctest options)'
 	@echo 'make build             the command, at build/release/bin/multihead'
-	@echo 'make bench             this machine: speed beside the peers, as JSON   (WORK=core,backward,decode)'
+	@echo 'make bench             this machine: speed beside the peers, as JSON   (WORK=core,decode: parts)'
 	@echo 'make format            clang-format on all sources'
 	@echo 'make tidy              clang-tidy on all sources'
 	@echo 'make clean             remove build/'

@@ -1,0 +1,73 @@
+"""One row of the result: compare, then time."""
+
+import time
+
+from timing import median_times
+
+LONG_SECONDS, TOO_SLOW = 1.0, 10  # a call that long, and so many times the fastest, is not repeated: its time must do
+
+
+def ready_calls(method, case, engines, check, say):
+    """Of each engine that can do the case: its call, its error, how long the call took; and the errors of wrong ones."""
+    calls, errors, spent, wrong = {}, {}, {}, {}
+    for engine in engines:
+        make = getattr(engine, method, None)
+        if make is None:
+            continue
+        try:
+            call = make(case)
+            if call is None:
+                continue
+            begin = time.perf_counter()
+            result = call.run()
+            spent[engine.name] = time.perf_counter() - begin
+            result = call.read(result)
+        except Exception as error:  # whatever an engine throws at what it cannot do
+            say(f"{engine.name} cannot: {str(error).strip().splitlines()[0][:150]}")
+            continue
+        error, is_wrong = check(result)
+        if is_wrong:
+            wrong[engine.name] = error
+        else:
+            calls[engine.name], errors[engine.name] = call, error
+    return calls, errors, spent, wrong
+
+
+def make_row(work, shape, threads, method, case, ours, peers, say):
+    def tell(text):
+        say(f"{work} {shape}: {text}")
+
+    check = case.check_gradients if method == "backward" else case.check
+    calls, errors, spent, wrong = ready_calls(method, case, [ours, *peers], check, tell)
+    for name, error in wrong.items():
+        tell(f"{name} is wrong by {error:.1e}")
+    if ours.name in wrong:
+        raise SystemExit(f"{work} {shape}: multihead is wrong by {wrong[ours.name]:.1e}; nothing is timed")
+
+    too_long = max(LONG_SECONDS, TOO_SLOW * min(spent[name] for name in calls))
+    slow = {name: spent[name] for name in calls if name != ours.name and spent[name] > too_long}
+    runs = {name: call.run for name, call in calls.items() if name not in slow}
+    if method == "decode":
+        runs["read"] = ours.reader(case.k, case.v)
+    peak = ours.peak() * threads
+    times = slow | median_times(runs, always=(ours.name, "read"))
+    read_seconds = times.pop("read", None)
+    return as_row({"work": work, "shape": shape, "dtype": case.dtype, "threads": threads}, ours.name, times, errors,
+                  case.flops(5) if method == "backward" else case.flops(), peak) | \
+        ({"wrong": wrong} if wrong else {}) | \
+        (bandwidth(case.bytes_read(), times[ours.name], read_seconds) if read_seconds else {})
+
+
+def as_row(row, ours, times, errors, flops, peak):
+    best = min((name for name in times if name != ours), key=times.get, default=None)
+    gflops = flops / times[ours] / 1e9
+    return row | {"ours_ms": times[ours] * 1e3, "best_peer": best, "best_peer_ms": times[best] * 1e3 if best else None,
+                  "ratio": times[best] / times[ours] if best else None, "gflops": gflops, "peak_share": gflops / peak,
+                  "error": errors[ours], "peer_error": errors.get(best),
+                  "all_ms": {name: time * 1e3 for name, time in sorted(times.items(), key=lambda item: item[1])}}
+
+
+def bandwidth(num_bytes, ours_seconds, read_seconds):
+    """What decoding makes of the rate at which the same buffers can be read."""
+    return {"gb_per_s": num_bytes / ours_seconds / 1e9, "read_gb_per_s": num_bytes / read_seconds / 1e9,
+            "read_share": read_seconds / ours_seconds}

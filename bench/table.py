@@ -1,0 +1,82 @@
+"""Rows as text: a line while they are measured, and the Markdown tables of README.md and docs/performance.md.
+
+    bench/table.py readme|all [build/bench/peers.json]
+"""
+
+import json
+import math
+import pathlib
+import sys
+
+PEERS_JSON = pathlib.Path(__file__).resolve().parent.parent / "build/bench/peers.json"
+
+# work, shape, what README calls it
+README = [("core", "base-128", "128 tokens, 8 heads of 64"), ("core", "base-512", "512 tokens, 8 heads of 64"),
+          ("core", "base-2048", "2048 tokens, 8 heads of 64"), ("core", "causal-2048", "the same, causal"),
+          ("masks", "window-2048", "the same, the last 256 tokens visible"),
+          ("masks", "bias-heads-2048", "2048 tokens, a bias for each head"),
+          ("core", "llama-1b-512", "Llama-3.2-1B heads, 512 tokens, causal"),
+          ("varlen", "mixed-32x16..512", "32 sequences of 16 to 512 tokens"),
+          ("backward", "base-512", "backward, 512 tokens, 8 heads of 64"),
+          ("decode", "llama-1b-32768", "decode, Llama-3.2-1B heads, 32768 keys"),
+          ("layer", "base-128", "whole layer, 128 tokens, d_model 512"),
+          ("encode", "minilm-1", "MiniLM-L6, a sentence"), ("encode", "minilm-32", "MiniLM-L6, a batch of 32 sentences")]
+
+
+def header():
+    return f"{'work':9}{'shape':20}{'thr':>3}{'ours ms':>10}{'peak':>6}{'read':>6}  {'best peer':16}{'ms':>10}{'ratio':>7}{'error':>9}"
+
+
+def line(row):
+    read = f"{row['read_share']:.0%}" if "read_share" in row else ""
+    peer = (f"{row['best_peer']:16}{row['best_peer_ms']:10.3f}{row['ratio']:7.2f}" if row["best_peer"]
+            else f"{'none':16}{'':17}")
+    return (f"{row['work']:9}{row['shape']:20}{row['threads']:3}{row['ours_ms']:10.3f}{row['peak_share']:6.0%}{read:>6}"
+            f"  {peer}{row['error']:9.1e}")
+
+
+def geometric_mean(ratios):
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def summary(rows):
+    ratios = [row["ratio"] for row in rows if row["ratio"]]
+    if not ratios:
+        return "no peer did any row"
+    return (f"{len(ratios)} rows beside a peer: geometric mean of the ratios {geometric_mean(ratios):.2f}, "
+            f"smallest {min(ratios):.2f}, {sum(ratio < 1 for ratio in ratios)} below 1")
+
+
+def milliseconds(value):
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def cells(row):
+    share = (f"{row['read_share']:.0%} of reading" if "read_share" in row else f"{row['peak_share']:.0%}").replace("%", " %")
+    peer = f"{milliseconds(row['best_peer_ms'])} ms ({row['best_peer']})" if row["best_peer"] else "none"
+    ratio = f"{row['ratio']:.2f}" if row["ratio"] else ""
+    return f"{milliseconds(row['ours_ms'])} ms | {peer} | {ratio} | {share} |"
+
+
+def readme(rows):
+    by_name = {(row["work"], row["shape"]): row for row in rows if row["threads"] == 1}
+    lines = ["| work | multihead | best peer | ratio | of FMA peak |", "|---|---|---|---|---|"]
+    lines += [f"| {title} | {cells(by_name[work, shape])}" for work, shape, title in README if (work, shape) in by_name]
+    return "\n".join(lines)
+
+
+def all_rows(rows):
+    lines = ["| work | shape | threads | multihead | best peer | ratio | of FMA peak | error |", "|---|---|---|---|---|---|---|---|"]
+    lines += [f"| {row['work']} | {row['shape']} | {row['threads']} | {cells(row)} {row['error']:.0e} |" for row in rows]
+    return "\n".join([*lines, "", summary(rows) + "."])
+
+
+def main():
+    if not 2 <= len(sys.argv) <= 3 or sys.argv[1] not in ("readme", "all"):
+        sys.exit(__doc__)
+    path = pathlib.Path(sys.argv[2]) if len(sys.argv) == 3 else PEERS_JSON
+    print({"readme": readme, "all": all_rows}[sys.argv[1]](json.loads(path.read_text())))
+
+
+if __name__ == "__main__":
+    main()
