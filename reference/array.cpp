@@ -75,5 +75,7 @@ void write(const Array<Real, R>& array, const OutputView<R>& view) {
 MULTIHEAD_REFERENCE_REAL(float)
 MULTIHEAD_REFERENCE_REAL(double)
 MULTIHEAD_REFERENCE_REAL(long double)
+MULTIHEAD_REFERENCE_REAL(Rounding<float>)
+MULTIHEAD_REFERENCE_REAL(Rounding<double>)
 
 }  // namespace multihead::reference

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "multihead/any_view.hpp"
+#include "reference/rounding.hpp"
 
 namespace multihead::reference {
 

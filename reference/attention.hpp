@@ -10,6 +10,7 @@
 //   double       the definition for f32, bf16 and f16
 //   float        "a plain f32 implementation", whose error the core may exceed by a small factor only
 //   long double  the definition for f64, for which double is the plain implementation
+//   Rounding<Real>  writes, instead of each result, the standard deviation that rounding gives it in Real
 // Outputs may be of any floating dtype; results are rounded when stored, as a plain implementation would.
 #pragma once
 
@@ -21,13 +22,19 @@ template <class Real>
 void attention_forward(const AttentionInput& input, const AttentionOutput& output,
                        const AttentionOptions& options = {});
 
+/// For Rounding: the deviations of what the forward has saved, and what storing `out` adds. Absent ones are 0.
+struct SavedDeviations {
+  InputView<4> out, out_storage;
+  InputView<3> row_max, row_sum;
+};
+
 //   delta[i]    = dot(dout[i,:], out[i,:])
 //   dprob[i,j]  = kept[i,j] / (1 - p) * dot(dout[i,:], v[j,:])
 //   dscore[i,j] = prob[i,j] * (dprob[i,j] - delta[i] + dlse[i])
 //   dsink[h]    = sum_i prob_sink[i] * (dlse[i] - delta[i])
 template <class Real>
 void attention_backward(const AttentionBackwardInput& input, const AttentionGradients& gradients,
-                        const AttentionOptions& options = {});
+                        const AttentionOptions& options = {}, const SavedDeviations& deviations = {});
 
 /// Two partial results over disjoint keys, joined by their lse.
 template <class Real>

@@ -7,6 +7,9 @@
 namespace multihead::reference {
 namespace {
 
+using std::exp;
+using std::log;
+
 template <class Real>
 constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
 
@@ -32,9 +35,9 @@ Row<Real> softmax_row(const Problem<Real>& problem, index_t b, index_t h, index_
   }
   if (problem.has_sink(h)) {
     if (problem.sink(h) > row.row_max) row.row_max = problem.sink(h);
-    row.row_sum += std::exp(problem.sink(h) - row.row_max);
+    row.row_sum += exp(problem.sink(h) - row.row_max);
   }
-  for (Real score : scores) row.probs.push_back(std::exp(score - row.row_max));
+  for (Real score : scores) row.probs.push_back(exp(score - row.row_max));
   for (Real prob : row.probs) row.row_sum += prob;
   for (Real& prob : row.probs) prob /= row.row_sum;
   return row;
@@ -70,8 +73,10 @@ void attention_forward(const AttentionInput& input, const AttentionOutput& outpu
         if (row.keys.empty() && !problem.has_sink(h)) continue;
         const Place at = problem.query_place(b, i);
         row_max(at.batch, h, at.token) = row.row_max;
-        row_sum(at.batch, h, at.token) = row.row_sum;
-        lse(at.batch, h, at.token) = row.row_max + std::log(row.row_sum);
+        // What moves the maximum moves every term of the sum; lse is free of it.
+        row_sum(at.batch, h, at.token) =
+            deviating(row.row_sum, value_of(row.row_sum) * static_cast<double>(row.row_max));
+        lse(at.batch, h, at.token) = row.row_max + log(row.row_sum);
 
         const index_t n = head_at[static_cast<std::size_t>(h)], r = row_at[static_cast<std::size_t>(i)];
         for (std::size_t n_key = 0; n_key < row.keys.size(); ++n_key) {
@@ -104,8 +109,8 @@ void attention_merge(const PartialAttention& a, const PartialAttention& b, const
       for (index_t h = 0; h < out.shape[2]; ++h) {
         const Real x = lse_a(n, h, i), y = lse_b(n, h, i), largest = x > y ? x : y;
         if (largest == -kInfinity<Real>) continue;
-        const Real weight_a = std::exp(x - largest), weight_b = std::exp(y - largest), sum = weight_a + weight_b;
-        lse(n, h, i) = largest + std::log(sum);
+        const Real weight_a = exp(x - largest), weight_b = exp(y - largest), sum = weight_a + weight_b;
+        lse(n, h, i) = largest + log(sum);
         for (index_t d = 0; d < out.shape[3]; ++d) {  // an empty part is not read, whatever stands in it
           if (x != -kInfinity<Real>) out(n, i, h, d) += weight_a * out_a(n, i, h, d) / sum;
           if (y != -kInfinity<Real>) out(n, i, h, d) += weight_b * out_b(n, i, h, d) / sum;
@@ -123,5 +128,7 @@ void attention_merge(const PartialAttention& a, const PartialAttention& b, const
 MULTIHEAD_REFERENCE_REAL(float)
 MULTIHEAD_REFERENCE_REAL(double)
 MULTIHEAD_REFERENCE_REAL(long double)
+MULTIHEAD_REFERENCE_REAL(Rounding<float>)
+MULTIHEAD_REFERENCE_REAL(Rounding<double>)
 
 }  // namespace multihead::reference

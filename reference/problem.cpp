@@ -8,6 +8,10 @@
 
 namespace multihead::reference {
 
+using std::abs;
+using std::sqrt;
+using std::tanh;
+
 template <class Real>
 Problem<Real>::Problem(const InputView<4>& q_view, const InputView<4>& k_view, const InputView<4>& v_view,
                        const AttentionOptions& options)
@@ -20,7 +24,7 @@ Problem<Real>::Problem(const InputView<4>& q_view, const InputView<4>& k_view, c
       slopes_(read<Real>(options.alibi_slopes)),
       sinks_(read<Real>(options.sinks)) {
   batch_ = options.packed.cu_seqlens_q ? options.packed.cu_seqlens_q.shape(0) - 1 : q.shape[0];
-  scale_ = options.scale ? static_cast<Real>(*options.scale) : 1 / std::sqrt(static_cast<Real>(head_dim()));
+  scale_ = options.scale ? static_cast<Real>(*options.scale) : 1 / sqrt(static_cast<Real>(head_dim()));
 }
 
 template <class Real>
@@ -85,7 +89,7 @@ __int128 Problem<Real>::from_diagonal(index_t b, index_t i, index_t j) const {
 
 template <class Real>
 Real Problem<Real>::distance(index_t b, index_t i, index_t j) const {
-  return std::abs(static_cast<Real>(from_diagonal(b, i, j)));
+  return abs(static_cast<Real>(from_diagonal(b, i, j)));
 }
 
 template <class Real>
@@ -113,8 +117,8 @@ typename Problem<Real>::Score Problem<Real>::score(index_t b, index_t h, index_t
   Score score{scale_ * dot, 1};
   if (options_.softcap) {
     const Real cap = static_cast<Real>(*options_.softcap);
-    const Real tanh = std::tanh(score.value / cap);
-    score = {cap * tanh, 1 - tanh * tanh};
+    const Real t = tanh(score.value / cap);
+    score = {cap * t, 1 - t * t};
   }
   if (options_.bias) score.value += bias_.values[bias_.offset(broadcast_index(bias_, {b, h, i, j}))];
   if (options_.alibi_slopes) score.value -= slopes_(h) * distance(b, i, j);
@@ -138,5 +142,7 @@ Real Problem<Real>::dropout_factor(index_t b, index_t h, index_t i, index_t j) c
 template class Problem<float>;
 template class Problem<double>;
 template class Problem<long double>;
+template class Problem<Rounding<float>>;
+template class Problem<Rounding<double>>;
 
 }  // namespace multihead::reference

@@ -65,10 +65,11 @@ class PageTest(unittest.TestCase):
         context.on("request", lambda request: requests.append(request.url))
         context.route(re.compile("^(?!file:)"), lambda route: route.abort())
         page = context.new_page()
+        page.set_default_timeout(120_000)  # a loaded machine is no fault of the page
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None)
         page.goto(path.as_uri() + address)
-        page.wait_for_selector("html[data-heads]", state="attached", timeout=120_000)
+        page.wait_for_selector("html[data-heads]", state="attached")
 
         def nothing_went_wrong():
             outside = [url for url in requests if url.partition("#")[0] != path.as_uri()

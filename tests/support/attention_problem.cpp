@@ -39,7 +39,9 @@ std::array<index_t, 4> kept_axes(const std::array<index_t, 4>& full, std::array<
 
 template <class Real>
 Engine reference_engine() {
-  return {reference::attention_forward<Real>, reference::attention_backward<Real>};
+  return {reference::attention_forward<Real>, [](const auto& input, const auto& gradients, const auto& options) {
+            reference::attention_backward<Real>(input, gradients, options);
+          }};
 }
 template Engine reference_engine<float>();
 template Engine reference_engine<double>();

@@ -1,11 +1,10 @@
 // How exact a result must be: no worse than a plain implementation of the same precision on the same input.
 //
-//   max |result - truth| <= factor * max |plain - truth| + kUlps * (ulp of the arithmetic at `magnitude`)
-//                                                        + half an ulp of the storage at the largest truth
+//   |result - truth| <= factor * max |plain - truth| + 4 * deviation + half an ulp of the storage
 //
-// truth: the reference one precision up. plain: the reference in the arithmetic and storage of the result; of four
-// orders of the features in each dot product the worst, since in a small problem a single one may just be lucky.
-// magnitude: how large the terms are that a result sums up; what they may cancel to is no measure of rounding.
+// truth: the reference one precision up. plain: the reference in the arithmetic and storage of the result.
+// deviation: the standard deviation that rounding gives this element in the plain loop (reference/rounding.hpp), since
+// in a small problem the plain loop may just be lucky. docs/numerics.md has the argument, and what was seen.
 #pragma once
 
 #include <vector>

@@ -11,6 +11,10 @@
 
 namespace multihead::test {
 
+using std::exp;
+using std::sqrt;
+using std::tanh;
+
 template <class Real>
 struct OnnxDefinition {
   // [B, Hq, Sq, Dv] and [B, Hq, Sq, total]: the four modes of qk_matmul_output.
@@ -30,7 +34,7 @@ struct OnnxDefinition {
                v = heads(in.v, in.past_value, hkv_, total_, dv_);
     const auto mask = onnx_values<Real>(in.attn_mask);
     const auto nonpad = onnx_values<index_t>(in.nonpad_kv_seqlen);
-    const Real root = std::sqrt(static_cast<Real>(options.scale.value_or(1 / std::sqrt(static_cast<double>(d_)))));
+    const Real root = sqrt(static_cast<Real>(options.scale.value_or(1 / std::sqrt(static_cast<double>(d_)))));
     const auto cap = static_cast<Real>(options.softcap);
     for (index_t b = 0; b < batch_; ++b) {
       const index_t length = nonpad.empty() ? total_ : nonpad[static_cast<std::size_t>(b)];
@@ -46,7 +50,7 @@ struct OnnxDefinition {
               score += root * at(q, hq_, sq_, d_, b, h, i, d) * (root * at(k, hkv_, total_, d_, b, g, j, d));
             }
             raw.push_back(score);
-            if (cap > 0) score = cap * std::tanh(score / cap);
+            if (cap > 0) score = cap * tanh(score / cap);
             capped.push_back(score);
             Real bias = mask_at(in.attn_mask, mask, options.opset, b, h, i, j);
             const index_t p = offset + i;
@@ -59,9 +63,9 @@ struct OnnxDefinition {
             biased_max = std::max(biased_max, biased.back());
           }
           Real sum = 0;
-          for (index_t j = 0; j < total_; ++j) sum += std::exp(biased[row + j] - biased_max);
+          for (index_t j = 0; j < total_; ++j) sum += exp(biased[row + j] - biased_max);
           for (index_t j = 0; j < total_; ++j) {
-            probs.push_back(bias_max == -kInfinity ? 0 : std::exp(biased[row + j] - biased_max) / sum);
+            probs.push_back(bias_max == -kInfinity ? 0 : exp(biased[row + j] - biased_max) / sum);
           }
           for (index_t d = 0; d < dv_; ++d) {
             Real out = 0;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "reference/rounding.hpp"
 #include "support/random.hpp"
 #include "unit/onnx_definition.hpp"
 
@@ -132,32 +133,26 @@ double unit_of(OnnxType type) {
   }
 }
 
-template <class Real>
-double largest_of(const std::vector<Real>& values) {
-  double largest = 0;
-  for (const Real x : values) largest = std::isinf(x) ? largest : std::max(largest, std::abs(static_cast<double>(x)));
-  return largest;
-}
-
-// The error of `got` is at most twice that of the plain computation in the same type, and `ulps` rounding units of the
-// largest value; where the definition is infinite, `got` is that infinity.
+// The rule of tests/support/error_rule.hpp: twice the largest error of the plain computation in the same type, four
+// standard deviations of its rounding, and the rounding to the tensor's type. Where the definition is infinite, so is
+// `got`.
 template <class Plain, class Exact>
 void expect_close(const OnnxTensor& got, const std::vector<Plain>& plain, const std::vector<Exact>& exact,
-                  double ulps) {
+                  const std::vector<reference::Rounding<Plain>>& rounding) {
   const auto values = test::onnx_values<double>(got);
   ASSERT_EQ(values.size(), exact.size());
   double plain_error = 0;
   for (std::size_t n = 0; n < exact.size(); ++n) {
     if (std::isinf(exact[n])) continue;
-    plain_error = std::max(plain_error, std::abs(static_cast<double>(plain[n] - static_cast<Plain>(exact[n]))));
+    plain_error = std::max(plain_error, static_cast<double>(std::abs(static_cast<Exact>(plain[n]) - exact[n])));
   }
-  const double compute_unit = sizeof(Plain) == 4 ? 0x1p-24 : 0x1p-53, largest = largest_of(exact);
   const double smallest = got.type() == OnnxType::f16 ? 0x1p-25 : 0;  // half of the last place below the normal ones
-  const double allowed = 2 * plain_error + (ulps * compute_unit + 2 * unit_of(got.type())) * largest + smallest;
   for (std::size_t n = 0; n < exact.size(); ++n) {
-    const auto want = static_cast<double>(exact[n]);
+    const auto want = static_cast<double>(exact[n]), deviation = static_cast<double>(rounding[n]);
+    const double allowed = 2 * plain_error + 4 * deviation + std::max(unit_of(got.type()) * std::abs(want), smallest);
     if (std::isinf(want) ? values[n] != want : !(std::abs(values[n] - want) <= allowed)) {
-      FAIL() << "element " << n << ": got " << values[n] << ", expected " << want << ", allowed error " << allowed;
+      FAIL() << "element " << n << ": got " << values[n] << ", expected " << want << ", allowed error " << allowed
+             << ", largest plain error " << plain_error << ", deviation " << deviation;
     }
   }
 }
@@ -166,15 +161,14 @@ template <class Plain, class Exact>
 void expect_defined(const Node& node, const OnnxAttentionOutput& got) {
   const OnnxDefinition<Plain> plain(node.input(), node.options);
   const OnnxDefinition<Exact> exact(node.input(), node.options);
-  // A score that is off by a rounding unit of its own size moves its probability by as much, relatively.
-  const double of_probs = 4 + std::max(largest_of(exact.raw), largest_of(exact.biased));
-  expect_close(got.y, plain.y, exact.y, of_probs);
+  const OnnxDefinition<reference::Rounding<Plain>> rounding(node.input(), node.options);
+  expect_close(got.y, plain.y, exact.y, rounding.y);
   if (!node.options.qk_matmul_output) return;
   switch (node.options.qk_matmul_output_mode) {
-    case 0: return expect_close(got.qk_matmul_output, plain.raw, exact.raw, 4);
-    case 1: return expect_close(got.qk_matmul_output, plain.capped, exact.capped, 4);
-    case 2: return expect_close(got.qk_matmul_output, plain.biased, exact.biased, 4);
-    default: return expect_close(got.qk_matmul_output, plain.probs, exact.probs, of_probs);
+    case 0: return expect_close(got.qk_matmul_output, plain.raw, exact.raw, rounding.raw);
+    case 1: return expect_close(got.qk_matmul_output, plain.capped, exact.capped, rounding.capped);
+    case 2: return expect_close(got.qk_matmul_output, plain.biased, exact.biased, rounding.biased);
+    default: return expect_close(got.qk_matmul_output, plain.probs, exact.probs, rounding.probs);
   }
 }
 
