@@ -23,6 +23,10 @@ T Exp2One(T x) {
   return hn::GetLane(Exp2(d, hn::Set(d, x)));
 }
 float Exp2F32(float x) { return Exp2One(x); }
+float ExpMinusF32(float x, float shift) {
+  const hn::ScalableTag<float> d;
+  return hn::GetLane(ExpMinus(d, hn::Set(d, x), hn::Set(d, shift)));
+}
 double Exp2F64(double x) { return Exp2One(x); }
 
 }  // namespace multihead::kernels::HWY_NAMESPACE
@@ -34,9 +38,11 @@ namespace {
 
 HWY_EXPORT(Exp2F32);
 HWY_EXPORT(Exp2F64);
+HWY_EXPORT(ExpMinusF32);
 
 float exp2_of(float x) { return HWY_DYNAMIC_DISPATCH(Exp2F32)(x); }
 double exp2_of(double x) { return HWY_DYNAMIC_DISPATCH(Exp2F64)(x); }
+float exp_minus(float x, float shift) { return HWY_DYNAMIC_DISPATCH(ExpMinusF32)(x, shift); }
 
 template <class T>
 double largest_relative_error(T begin, T end, int steps) {
@@ -65,6 +71,20 @@ TEST_P(Exp, StaysWithinItsStatedError) {
   EXPECT_LT(largest_relative_error(-125.9f, 0.0f, 200'000), 1.3e-7);
   EXPECT_LT(largest_relative_error(-1.0f, 1.0f, 200'000), 1.3e-7);
   EXPECT_LT(largest_relative_error(-1021.0, 0.0, 200'000), 4e-16);
+}
+
+TEST_P(Exp, OfADifferenceStaysWithinItsStatedError) {
+  const bool fma = GetParam() <= HWY_AVX2;
+  const double growth = fma ? 2e-8 : 1.2e-7;
+  for (int n = 0; n <= 200'000; ++n) {
+    const float x = -87.0f * static_cast<float>(n) / 200'000;
+    const double exact = std::exp(static_cast<double>(x));
+    ASSERT_LT(std::abs(exp_minus(x, 0) - exact) / exact, 2.3e-7 + growth * std::abs(x)) << x;
+  }
+  EXPECT_EQ(exp_minus(3e38f, 3e38f), 1.0f);
+  EXPECT_EQ(exp_minus(-88.0f, 0), 0.0f);
+  EXPECT_EQ(exp_minus(-std::numeric_limits<float>::infinity(), 3), 0.0f);
+  EXPECT_TRUE(std::isnan(exp_minus(std::numeric_limits<float>::quiet_NaN(), 0)));
 }
 
 TEST_P(Exp, IsOneAtZeroAndZeroFarBelow) {
