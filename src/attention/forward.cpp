@@ -20,8 +20,11 @@ constexpr index_t kFewRows = 16;
 constexpr index_t kKeysPerChunk = 1024;
 static_assert(kKeysPerChunk % kernels::kKeysPerTile == 0);
 
-// Queries and accumulators of a block stay in the L2 while its keys pass: 16 tiles of 24 queries at D = 64.
-constexpr index_t kBlockBytes = 192 * 1024;
+// Queries and accumulators of a group of tiles stay in the L2 while keys pass: 16 tiles of 24 queries at D = 64. Those
+// of a block stay in the L3: rows that lie far apart are brought near once for all its groups (docs/performance.md).
+constexpr index_t kGroupBytes = 192 * 1024;
+constexpr index_t kBlockBytes = 8 * kGroupBytes;
+constexpr index_t kMaxTiles = 128;
 
 // Blocks a worker should get at least, so that the last ones to run even out.
 constexpr index_t kBlocksPerWorker = 4;
@@ -29,7 +32,7 @@ constexpr index_t kBlocksPerWorker = 4;
 // Bring keys and values into contiguous rows when a row is at least this many bytes from the next: such rows share few
 // sets of the caches (docs/performance.md). At least this many query tiles must use the copy.
 constexpr index_t kFarRowBytes = 1024;
-constexpr index_t kTilesWorthCopy = 4;
+constexpr index_t kTilesWorthCopy = 12;
 
 /// Output slot of each head or query, -1 for those that were not chosen.
 Tensor<index_t, 1> slots(const TensorView<const index_t, 1>& chosen, index_t count) {
@@ -159,7 +162,7 @@ class Forward {
 
   /// The block of this kv head that needs most memory: full rows, all keys.
   Block largest(Block block, index_t rows) const {
-    block.num_rows = std::min(rows, most_tiles() * kernels_.lanes);
+    block.num_rows = std::min(rows, tiles_in(kBlockBytes) * kernels_.lanes);
     block.first_row = 0;
     block.key_begin = 0;
     block.partial_begin = -1;
@@ -172,12 +175,13 @@ class Forward {
     const index_t heads = problem_.batch * problem_.num_kv_heads;
     const index_t wanted = (kBlocksPerWorker * workers_ + heads - 1) / heads;  // blocks a kv head
     const index_t per_block = workers_ == 1 ? tiles : (tiles + wanted - 1) / wanted;
-    return std::clamp<index_t>(per_block, 1, most_tiles()) * kernels_.lanes;
+    return std::clamp<index_t>(per_block, 1, tiles_in(kBlockBytes)) * kernels_.lanes;
   }
 
-  index_t most_tiles() const {
+  /// Query tiles whose queries and accumulators fit into so much memory.
+  index_t tiles_in(index_t bytes) const {
     const index_t tile_bytes = (problem_.head_dim + problem_.head_dim_v) * kernels_.lanes * index_t{sizeof(T)};
-    return std::clamp<index_t>(kBlockBytes / tile_bytes, 1, kernels::kMaxTilesPerBlock);
+    return std::clamp<index_t>(bytes / tile_bytes, 1, kMaxTiles);
   }
 
   void split_keys(Block block) {
@@ -203,6 +207,7 @@ class Forward {
     args.num_rows = block.num_rows;
     args.key_begin = block.key_begin;
     args.key_end = block.key_end;
+    args.tiles_per_group = tiles_in(kGroupBytes);
     args.out = out_rows(sequence);
     args.row_max = row_values(output_.row_max, sequence);
     args.row_sum = row_values(output_.row_sum, sequence);

@@ -1,4 +1,4 @@
-// The edges of a block: its workspace, packing queries in, and writing out, probs and statistics.
+// The edges of a block: packing queries in, and writing out, probs and statistics.
 
 #if defined(MULTIHEAD_KERNELS_FINISH_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_FINISH_INL
@@ -10,58 +10,11 @@
 #include <cmath>
 
 #include "hwy/highway.h"
-#include "kernels/key_tile-inl.hpp"
+#include "kernels/block_layout-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Where a block's arrays lie in its workspace. Constructed on a null workspace it tells the size.
-template <class T>
-struct BlockLayout {
-  index_t num_tiles, head_dim, head_dim_v, first_key_tile, num_key_tiles;
-  T *tile, *bias, *rows, *keys, *values;
-  T *queries_, *acc_, *softmax_, *history_;
-  index_t size = 0;
-
-  HWY_INLINE explicit BlockLayout(const ForwardArgs<T>& args) {
-    const Scores<T>& s = args.scores;
-    num_tiles = (args.num_rows + kTileLanes<T> - 1) / kTileLanes<T>;
-    head_dim = s.head_dim;
-    head_dim_v = s.head_dim_v;
-    first_key_tile = args.key_begin / kKeysPerTile;
-    num_key_tiles = args.probs.data == nullptr ? 0 : (args.key_end + kKeysPerTile - 1) / kKeysPerTile - first_key_tile;
-    const index_t widest = std::max({kKeysPerTile, PaddedWidth<T>(head_dim), PaddedWidth<T>(head_dim_v)});
-    const auto take = [&](index_t count) {
-      T* const at = args.workspace == nullptr ? nullptr : args.workspace + size;
-      size += PaddedWidth<T>(count);
-      return at;
-    };
-    tile = take(kKeysPerTile * kTileLanes<T>);
-    bias = take(HasBiasTile(s) ? kKeysPerTile * kTileLanes<T> : 0);
-    rows = take(kTileLanes<T> * widest);
-    keys = take(NeedsCopy<T>(s.k, s.pages, s.copy_keys) ? kKeysPerTile * PaddedWidth<T>(head_dim) : 0);
-    values = take(NeedsCopy<T>(s.v, s.pages, s.copy_values) ? kKeysPerTile * PaddedWidth<T>(head_dim_v) : 0);
-    queries_ = take(num_tiles * head_dim * kTileLanes<T>);
-    acc_ = take(num_tiles * head_dim_v * kTileLanes<T>);
-    softmax_ = take(num_tiles * RunningSoftmax<T>::kSize);
-    history_ = take(history_size());
-  }
-
-  HWY_INLINE T* queries(index_t t) const { return queries_ + t * head_dim * kTileLanes<T>; }
-  HWY_INLINE T* acc(index_t t) const { return acc_ + t * head_dim_v * kTileLanes<T>; }
-  HWY_INLINE T* softmax(index_t t) const { return softmax_ + t * RunningSoftmax<T>::kSize; }
-  /// The maximum in whose units the stored probs of a key tile stand; -infinity where nothing was stored.
-  HWY_INLINE T* history(index_t t, index_t key_tile) const {
-    return history_ + (t * num_key_tiles + key_tile - first_key_tile) * kTileLanes<T>;
-  }
-  HWY_INLINE index_t history_size() const { return num_tiles * num_key_tiles * kTileLanes<T>; }
-};
-
-template <class T>
-index_t ForwardWorkspace(const ForwardArgs<T>& args) {
-  return BlockLayout<T>(args).size;
-}
 
 /// packed[feature][lane] = row of each lane * factor.
 template <class T>
@@ -109,7 +62,8 @@ HWY_INLINE void StoreProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, co
     T* row = ProbsRow(args, lanes, n);
     row_of[n] = row == nullptr ? nullptr : row + keys.origin + keys.begin;
   }
-  TileToRows(tile + keys.begin * kTileLanes<T>, kTileLanes<T>, lanes.num_rows, keys.end - keys.begin, row_of);
+  TileToRows(tile + keys.begin * kTileLanes<T>, kTileLanes<T>, lanes.num_rows, keys.end - keys.begin, Unscaled(),
+             row_of);
 }
 
 /// Whether key j is visible to a lane, one pair at a time.
@@ -190,17 +144,10 @@ HWY_INLINE void WriteRow(const Rows& out, index_t query, index_t head, const T* 
   });
 }
 
-/// tile[feature][lane] * factor[lane] to the rows of `out`, in its type. Scales the tile in place.
+/// tile[feature][lane] * factor[lane] to the rows of `out`, in its type.
 template <class T>
-HWY_NOINLINE void WriteTile(const Rows& out, const Lanes<T>& lanes, index_t width, const T* factor, T* tile,
+HWY_NOINLINE void WriteTile(const Rows& out, const Lanes<T>& lanes, index_t width, const T* factor, const T* tile,
                             T* scratch) {
-  const Tag<T> d;
-  for (index_t f = 0; f < width; ++f) {
-    for (index_t n = 0; n < lanes.num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
-      T* at = tile + f * kTileLanes<T> + n;
-      hn::StoreU(hn::Mul(hn::LoadU(d, at), hn::LoadU(d, factor + n)), d, at);
-    }
-  }
   T* row_of[kMaxLanes];
   const bool direct = out.dtype == (sizeof(T) == 8 ? DType::f64 : DType::f32);
   const index_t padded = PaddedWidth<T>(width);
@@ -208,7 +155,7 @@ HWY_NOINLINE void WriteTile(const Rows& out, const Lanes<T>& lanes, index_t widt
     row_of[n] =
         direct ? static_cast<T*>(out.data) + RowOffset(out, lanes.query[n], lanes.head[n]) : scratch + n * padded;
   }
-  TileToRows(tile, kTileLanes<T>, lanes.num_rows, width, row_of);
+  TileToRows(tile, kTileLanes<T>, lanes.num_rows, width, LaneFactors<T>{factor}, row_of);
   if (direct) return;
   for (index_t n = 0; n < lanes.num_rows; ++n) WriteRow(out, lanes.query[n], lanes.head[n], row_of[n], width);
 }
@@ -231,7 +178,7 @@ HWY_NOINLINE void FinishTile(const ForwardArgs<T>& args, const BlockLayout<T>& l
       stats[1] = softmax.sum[n];
       stats[2] = softmax.seen[n];
     }
-    TileToRows(layout.acc(t), kTileLanes<T>, lanes.num_rows, args.scores.head_dim_v, row_of);
+    TileToRows(layout.acc(t), kTileLanes<T>, lanes.num_rows, args.scores.head_dim_v, Unscaled(), row_of);
     return;
   }
   FillLanes(lanes, factor, T{0}, [&](index_t n) {

@@ -7,7 +7,8 @@
 //     O[feature][lane] = O * factor + V^T P          MicroKernel
 //   at the end out = O / sum.
 //
-// Key tiles are outer and query tiles inner, so that a key tile is loaded, converted and checked once a block.
+// Query tiles pass over the keys in groups that stay in the L2. In a group key tiles are outer, so that a tile is
+// loaded, converted and checked once; several groups of a block share the tiles of a segment of keys.
 
 #if defined(MULTIHEAD_KERNELS_FORWARD_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_FORWARD_INL
@@ -52,88 +53,119 @@ HWY_INLINE void Exponentiate(const KeyRange& keys, T* HWY_RESTRICT tile, const R
   }
 }
 
+/// A key tile in hand.
+template <class T>
+struct KeySlot {
+  KeyRange keys{-1, 0, 0};  // what is loaded
+  TileRows<T> k_rows, v_rows;
+  enum class Finite { unknown, yes, no } values_finite;
+};
+
 template <class T>
 struct ForwardBlock {
   const ForwardArgs<T>& args;
   const Scores<T>& scores;
   BlockLayout<T> layout;
-  Lanes<T> lanes[kMaxTilesPerBlock];
-  index_t num_tiles;
+  index_t first, last;  // keys that some row sees
+  KeySlot<T> slots[kTilesPerSegment];
 
-  // The key tile in hand.
-  TileRows<T> k_rows, v_rows;
-  index_t loaded_begin, loaded_end;
-  enum class Finite { unknown, yes, no } values_finite;
-
-  HWY_INLINE explicit ForwardBlock(const ForwardArgs<T>& a) : args(a), scores(a.scores), layout(a) {
-    num_tiles = (args.num_rows + kTileLanes<T> - 1) / kTileLanes<T>;
-    for (index_t t = 0; t < num_tiles; ++t) {
+  HWY_INLINE explicit ForwardBlock(const ForwardArgs<T>& a)
+      : args(a), scores(a.scores), layout(a), first(a.key_end), last(a.key_begin) {
+    for (index_t t = 0; t < layout.num_tiles; ++t) {
       const index_t row = t * kTileLanes<T>;
-      InitLanes(scores, args.first_row + row, std::min(args.num_rows - row, kTileLanes<T>), lanes[t]);
-      softmax(t).Init(scores, lanes[t], args.key_begin == 0);
-      PackQueries(scores.q, lanes[t], scores.head_dim, scores.scale, layout.queries(t), layout.rows);
-      std::fill_n(layout.acc(t), scores.head_dim_v * kTileLanes<T>, T{0});
-      if (args.probs.data != nullptr) ClearProbs(args, lanes[t]);
+      Lanes<T>& lanes = layout.query_tiles[t].lanes;
+      InitLanes(scores, args.first_row + row, std::min(args.num_rows - row, kTileLanes<T>), lanes);
+      layout.query_tiles[t].has_values = false;
+      softmax(t).Init(scores, lanes, args.key_begin == 0);
+      PackQueries(scores.q, lanes, scores.head_dim, scores.scale, layout.queries(t), layout.rows);
+      if (args.probs.data != nullptr) ClearProbs(args, lanes);
+      first = std::min(first, lanes.first_begin);
+      last = std::max(last, lanes.last_end);
     }
+    first = std::max(first, args.key_begin);
+    last = std::min(last, args.key_end);
     if (args.probs.data != nullptr)
       std::fill_n(layout.history(0, layout.first_key_tile), layout.history_size(), -kInfinity<T>);
   }
 
   HWY_INLINE RunningSoftmax<T> softmax(index_t t) { return RunningSoftmax<T>(layout.softmax(t)); }
 
+  /// Keys of the tile at `origin` that some lane of query tile t sees.
+  HWY_INLINE KeyRange Range(index_t t, index_t origin) const {
+    const Lanes<T>& lanes = layout.query_tiles[t].lanes;
+    return {origin, std::max({lanes.first_begin, first, origin}) - origin,
+            std::min({lanes.last_end - origin, last - origin, kKeysPerTile})};
+  }
+
   HWY_INLINE void Run() {
-    index_t first = args.key_end, last = args.key_begin;
-    for (index_t t = 0; t < num_tiles; ++t) {
-      first = std::min(first, lanes[t].first_begin);
-      last = std::max(last, lanes[t].last_end);
+    const index_t segment_keys = layout.num_slots * kKeysPerTile;
+    for (index_t begin = first / kKeysPerTile * kKeysPerTile; begin < last; begin += segment_keys) {
+      const index_t end = std::min(begin + segment_keys, last);
+      for (index_t t = 0; t < layout.num_tiles; t += args.tiles_per_group) {
+        Group(t, std::min(t + args.tiles_per_group, layout.num_tiles), begin, end);
+      }
     }
-    first = std::max(first, args.key_begin);
-    last = std::min(last, args.key_end);
-    for (index_t origin = first / kKeysPerTile * kKeysPerTile; origin < last; origin += kKeysPerTile) {
-      LoadKeys({origin, std::max(first - origin, index_t{0}), std::min(last - origin, kKeysPerTile)});
-      for (index_t t = 0; t < num_tiles; ++t) {
-        const KeyRange keys{origin, std::max(lanes[t].first_begin - origin, loaded_begin),
-                            std::min(lanes[t].last_end - origin, loaded_end)};
-        PrefetchNext(origin + kKeysPerTile, last, t);
+    for (index_t t = 0; t < layout.num_tiles; ++t) {
+      const QueryTile<T>& tile = layout.query_tiles[t];
+      if (!tile.has_values) std::fill_n(layout.acc(t), scores.head_dim_v * kTileLanes<T>, T{0});
+      FinishTile(args, layout, tile.lanes, t);
+    }
+  }
+
+  /// Query tiles [first_tile, end_tile) over keys [begin, end) of a segment.
+  HWY_INLINE void Group(index_t first_tile, index_t end_tile, index_t begin, index_t end) {
+    for (index_t origin = begin; origin < end; origin += kKeysPerTile) {
+      const index_t index = (origin - begin) / kKeysPerTile;
+      KeySlot<T>& slot = slots[index];
+      const KeySlot<T>& next = slots[(index + 1) % layout.num_slots];
+      for (index_t t = first_tile; t < end_tile; ++t) {
+        const KeyRange keys = Range(t, origin);
         if (keys.begin >= keys.end) continue;
-        switch (lanes[t].num_vectors) {
-          case 1: Tile<1>(t, keys); break;
-          case 2: Tile<2>(t, keys); break;
-          default: Tile<kNumVectors>(t, keys); break;
+        if (slot.keys.origin != origin) LoadKeys(index, origin);
+        if (next.keys.origin != origin + kKeysPerTile) {
+          PrefetchNext(origin + kKeysPerTile, t - first_tile, end_tile - first_tile);
+        }
+        switch (layout.query_tiles[t].lanes.num_vectors) {
+          case 1: Tile<1>(t, keys, slot); break;
+          case 2: Tile<2>(t, keys, slot); break;
+          default: Tile<kNumVectors>(t, keys, slot); break;
         }
       }
     }
-    for (index_t t = 0; t < num_tiles; ++t) FinishTile(args, layout, lanes[t], t);
   }
 
-  HWY_INLINE void LoadKeys(const KeyRange& keys) {
-    loaded_begin = keys.begin;
-    loaded_end = keys.end;
-    k_rows = LoadTile(scores.k, scores.pages, scores.pages.k_page_stride, scores.head_dim, scores.copy_keys, keys,
-                      layout.keys);
-    v_rows = LoadTile(scores.v, scores.pages, scores.pages.v_page_stride, scores.head_dim_v, scores.copy_values, keys,
-                      layout.values);
-    values_finite = Finite::unknown;
+  HWY_INLINE void LoadKeys(index_t index, index_t origin) {
+    KeySlot<T>& slot = slots[index];
+    slot.keys = {origin, std::max(first - origin, index_t{0}), std::min(last - origin, kKeysPerTile)};
+    slot.k_rows = LoadTile(scores.k, scores.pages, scores.pages.k_page_stride, scores.head_dim, scores.copy_keys,
+                           slot.keys, layout.keys(index));
+    slot.v_rows = LoadTile(scores.v, scores.pages, scores.pages.v_page_stride, scores.head_dim_v, scores.copy_values,
+                           slot.keys, layout.values(index));
+    slot.values_finite = KeySlot<T>::Finite::unknown;
   }
 
-  HWY_INLINE void PrefetchNext(index_t first, index_t last, index_t t) const {
-    const index_t end = std::min(first + kKeysPerTile, last);
-    PrefetchTile<T>(scores.k, scores.pages, scores.head_dim, first, end, t, num_tiles);
-    PrefetchTile<T>(scores.v, scores.pages, scores.head_dim_v, first, end, t, num_tiles);
+  HWY_INLINE void PrefetchNext(index_t begin, index_t part, index_t parts) const {
+    const index_t end = std::min(begin + kKeysPerTile, last);
+    if (scores.copy_keys) PrefetchTile<T>(scores.k, scores.pages, scores.head_dim, begin, end, part, parts);
+    if (scores.copy_values) PrefetchTile<T>(scores.v, scores.pages, scores.head_dim_v, begin, end, part, parts);
   }
 
-  HWY_INLINE bool ValuesFinite() {
-    if (values_finite == Finite::unknown) {
-      values_finite = AllFinite(v_rows, loaded_begin, loaded_end, scores.head_dim_v) ? Finite::yes : Finite::no;
+  HWY_INLINE bool ValuesFinite(KeySlot<T>& slot) const {
+    using Finite = typename KeySlot<T>::Finite;
+    if (slot.values_finite == Finite::unknown) {
+      const bool finite = AllFinite(slot.v_rows, slot.keys.begin, slot.keys.end, scores.head_dim_v);
+      slot.values_finite = finite ? Finite::yes : Finite::no;
     }
-    return values_finite == Finite::yes;
+    return slot.values_finite == Finite::yes;
   }
 
   template <int NV>
-  HWY_NOINLINE void Tile(index_t t, const KeyRange& keys) {
+  HWY_NOINLINE void Tile(index_t t, const KeyRange& keys, KeySlot<T>& slot) {
     constexpr index_t kRow = kTileLanes<T>;
-    const bool plain = IsPlain(scores, lanes[t], keys);
-    if (HasBiasTile(scores) && !BuildBiasTile(scores, lanes[t], keys, layout.bias, layout.rows)) return;
+    const Lanes<T>& lanes = layout.query_tiles[t].lanes;
+    const TileRows<T>& k_rows = slot.k_rows;
+    const bool plain = IsPlain(scores, lanes, keys);
+    if (HasBiasTile(scores) && !BuildBiasTile(scores, lanes, keys, layout.bias, layout.rows)) return;
     alignas(64) T tile_max[kMaxLanes], factor[kMaxLanes];
     std::fill_n(tile_max, kMaxLanes, -kInfinity<T>);
     RunningSoftmax<T> state = softmax(t);
@@ -146,45 +178,53 @@ struct ForwardBlock {
       scores_of(KeepMax<T>{tile_max});
       std::fill_n(state.seen, NV * kVectorLanes<T>, T{1});
       const bool raised = Weigh<NV>(t, keys, state, tile_max, factor);
-      Values<NV>(t, keys, raised, factor);
+      Values<NV>(t, keys, slot.v_rows, raised, factor);
       return;
     }
     scores_of(Nothing());
-    const ScoreModifier<T> modifier(scores, lanes[t], keys, HasBiasTile(scores) ? layout.bias : nullptr);
+    const ScoreModifier<T> modifier(scores, lanes, keys, HasBiasTile(scores) ? layout.bias : nullptr);
     modifier.Apply(keys, NV, tile, tile_max, state.seen);
     const bool raised = Weigh<NV>(t, keys, state, tile_max, factor);
-    if (ValuesFinite()) {
-      Values<NV>(t, keys, raised, factor);
-    } else {
-      AccumulateVisible(modifier, keys, NV, v_rows, scores.head_dim_v, tile, factor, layout.acc(t));
+    if (ValuesFinite(slot)) {
+      Values<NV>(t, keys, slot.v_rows, raised, factor);
+      return;
     }
+    QueryTile<T>& query_tile = layout.query_tiles[t];
+    if (!query_tile.has_values) std::fill_n(layout.acc(t), scores.head_dim_v * kRow, T{0});
+    query_tile.has_values = true;
+    AccumulateVisible(modifier, keys, NV, slot.v_rows, scores.head_dim_v, tile, factor, layout.acc(t));
   }
 
   /// Scores to probabilities in units of the running maximum; stores them if wanted; dropout.
   template <int NV>
   HWY_INLINE bool Weigh(index_t t, const KeyRange& keys, RunningSoftmax<T>& state, const T* tile_max, T* factor) {
     const bool raised = state.Raise(tile_max, NV, factor);
+    const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     Exponentiate<NV>(keys, layout.tile, state);
     if (args.probs.data != nullptr) {
-      StoreProbs(args, lanes[t], keys, layout.tile);
+      StoreProbs(args, lanes, keys, layout.tile);
       std::copy_n(state.shift, kTileLanes<T>, layout.history(t, keys.origin / kKeysPerTile));
     }
-    if (scores.dropout_threshold != 0) ApplyDropout(scores, lanes[t], keys, layout.tile);
+    if (scores.dropout_threshold != 0) ApplyDropout(scores, lanes, keys, layout.tile);
     return raised;
   }
 
   template <int NV>
-  HWY_INLINE void Values(index_t t, const KeyRange& keys, bool raised, const T* factor) {
+  HWY_INLINE void Values(index_t t, const KeyRange& keys, const TileRows<T>& v_rows, bool raised, const T* factor) {
     constexpr index_t kRow = kTileLanes<T>;
     const auto accumulate = [&](auto start) HWY_ATTR {
       Product<NV>(scores.head_dim_v, keys.end - keys.begin, v_rows.data + keys.begin * v_rows.stride, One(),
                   v_rows.stride, layout.tile + keys.begin * kRow, kRow, layout.acc(t), kRow, start, Nothing());
     };
-    if (raised) {
+    bool& has_values = layout.query_tiles[t].has_values;
+    if (!has_values) {
+      accumulate(SetZero());
+    } else if (raised) {
       accumulate(Rescale<T>{factor});
     } else {
       accumulate(Accumulate());
     }
+    has_values = true;
   }
 };
 

@@ -17,8 +17,8 @@ inline constexpr index_t kKeysPerTile = 128;
 /// Upper bound of queries in a tile on any target (three AVX-512 vectors of f32).
 inline constexpr index_t kMaxLanes = 48;
 
-/// Query tiles a block holds at most: keys are loaded once for all of them.
-inline constexpr index_t kMaxTilesPerBlock = 16;
+/// Key tiles that are held as copies while all groups of a block's query tiles pass over them.
+inline constexpr index_t kTilesPerSegment = 16;
 
 /// A window side that is open. Small enough that i + offset - kOpen cannot overflow.
 inline constexpr index_t kOpen = index_t{1} << 60;
@@ -100,6 +100,7 @@ struct ForwardArgs {
   Scores<T> scores;
   index_t first_row = 0, num_rows = 0;
   index_t key_begin = 0, key_end = 0;  // key_begin is a multiple of kKeysPerTile
+  index_t tiles_per_group = 1;         // query tiles that pass over the keys of a segment together
 
   Rows out;
   Plane<T> probs;                        // head_stride and query_stride in output slots
@@ -139,7 +140,7 @@ struct BackwardArgs {
   RowValues<const T> delta;  // sum_d dout*out - dlse
 
   Rows dk, dv;             // at this kv head; data == nullptr: not wanted
-  T* dq = nullptr;         // [tiles of the group's rows][head_dim][lanes], added to in key order; nullptr: not wanted
+  T* dq = nullptr;         // [tiles of the group's rows][head_dim][lanes], summed in key order; nullptr: not wanted
   T* dslopes = nullptr;    // [num_heads of the group], added to; nullptr: not wanted
   T* workspace = nullptr;  // backward_workspace() elements, 64-byte aligned
 };

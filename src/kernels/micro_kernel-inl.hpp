@@ -3,8 +3,9 @@
 //   C[r][:] (+)= sum_k A(r, k) * B[k][:]      r < MR rows, NV vectors wide
 //
 // A is read one scalar at a time, at a + r*a_row + k*a_k, and broadcast: keys, values and weights are used where they
-// lie. B and C are rows of NV vectors. The sum runs over k in order for every element, whatever MR and NV are: results
-// do not depend on how rows are grouped into blocks.
+// lie. B and C are rows of NV vectors. The range of k may come in segments, between which A takes an extra step. The
+// sum runs over k in order for every element, whatever MR and NV are: results do not depend on how rows are grouped
+// into blocks.
 //
 // 4x3 keeps 12 sums, 3 vectors of B and one of A in the 16 registers of AVX2; 8x3 uses 28 of AVX-512's 32. The unroll
 // pragmas keep the sums in registers at -O2 as well.
@@ -32,10 +33,19 @@ using Tag = hn::ScalableTag<T>;
 using One = std::integral_constant<index_t, 1>;
 
 inline constexpr int kNumVectors = 3;
+
+/// Rows of a register block NV vectors wide. Narrow blocks are higher: too few sums would wait for one another, and
+/// every broadcast of A would serve too few of them.
 #if HWY_TARGET <= HWY_AVX3
-inline constexpr int kRowsPerBlock = 8;
+template <int NV>
+inline constexpr int kRowsPerBlock = NV == 1   ? 16
+                                     : NV == 2 ? 12
+                                               : 8;
 #else
-inline constexpr int kRowsPerBlock = 4;
+template <int NV>
+inline constexpr int kRowsPerBlock = NV == 1   ? 8
+                                     : NV == 2 ? 6
+                                               : 4;
 #endif
 
 /// Lanes of one vector, and of a full tile. Targets with vectors of unknown length are disabled (kernels.cpp).
@@ -79,61 +89,75 @@ struct KeepMax {  // max[lane] = the larger of it and the block's; a NaN does no
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) {
       auto m = hn::LoadU(d, max + v * kVectorLanes<T>);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int r = 0; r < MR; ++r) m = hn::Max(sum[r][v], m);
       hn::StoreU(m, d, max + v * kVectorLanes<T>);
     }
   }
 };
 
-template <int MR, int NV, class ARow, class AK, class Start, class Finish, class T>
-HWY_INLINE void MicroKernel(index_t num_k, const T* HWY_RESTRICT a, ARow a_row, AK a_k, const T* HWY_RESTRICT b,
-                            index_t b_row, T* HWY_RESTRICT c, index_t c_row, Start start, Finish finish) {
+/// How k is cut: `count` segments of num_k steps; A of segment s begins at a + s*step. B runs on.
+struct Segments {
+  index_t count, step;
+};
+/// One segment, known at compile time.
+struct Whole {
+  static constexpr index_t count = 1, step = 0;
+};
+
+template <int MR, int NV, class Cut, class ARow, class AK, class Start, class Finish, class T>
+HWY_INLINE void MicroKernel(index_t num_k, Cut cut, const T* HWY_RESTRICT a, ARow a_row, AK a_k,
+                            const T* HWY_RESTRICT b, index_t b_row, T* HWY_RESTRICT c, index_t c_row, Start start,
+                            Finish finish) {
   const Tag<T> d;
   constexpr index_t kLanes = kVectorLanes<T>;
   hn::Vec<Tag<T>> sum[MR][NV];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int r = 0; r < MR; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) sum[r][v] = start.Begin(d, c + r * c_row + v * kLanes, v * kLanes);
   }
+  for (index_t segment = 0; segment < cut.count; ++segment) {
+    const T* HWY_RESTRICT at = a + segment * cut.step;
 #pragma GCC unroll 4
-  for (index_t k = 0; k < num_k; ++k) {
-    hn::Vec<Tag<T>> row[NV];
+    for (index_t k = 0; k < num_k; ++k) {
+      hn::Vec<Tag<T>> row[NV];
 #pragma GCC unroll 4
-    for (int v = 0; v < NV; ++v) row[v] = hn::LoadU(d, b + v * kLanes);
-#pragma GCC unroll 8
-    for (int r = 0; r < MR; ++r) {
-      const auto scalar = hn::Set(d, a[r * a_row]);
+      for (int v = 0; v < NV; ++v) row[v] = hn::LoadU(d, b + v * kLanes);
+#pragma GCC unroll 16
+      for (int r = 0; r < MR; ++r) {
+        const auto scalar = hn::Set(d, at[r * a_row]);
 #pragma GCC unroll 4
-      for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(scalar, row[v], sum[r][v]);
+        for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(scalar, row[v], sum[r][v]);
+      }
+      at += a_k;
+      b += b_row;
     }
-    a += a_k;
-    b += b_row;
   }
   finish.template Block<MR, NV>(d, sum);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int r = 0; r < MR; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) hn::StoreU(sum[r][v], d, c + r * c_row + v * kLanes);
   }
 }
 
-/// C[num_rows][NV vectors] from A [num_rows, num_k] and B [num_k][NV vectors]: blocks of kRowsPerBlock rows, then
+/// C[num_rows][NV vectors] from A [num_rows, num_k] and B [num_k][NV vectors]: blocks of kRowsPerBlock<NV> rows, then
 /// fewer. Not inlined: a call a tile costs nothing, and every user shares one copy.
-template <int NV, class ARow, class AK, class Start, class Finish, class T>
+template <int NV, class ARow, class AK, class Start, class Finish, class T, class Cut = Whole>
 HWY_NOINLINE void Product(index_t num_rows, index_t num_k, const T* HWY_RESTRICT a, ARow a_row, AK a_k,
                           const T* HWY_RESTRICT b, index_t b_row, T* HWY_RESTRICT c, index_t c_row, Start start,
-                          Finish finish) {
+                          Finish finish, Cut cut = {}) {
   index_t r = 0;
   const auto blocks = [&](auto height) HWY_ATTR {
     constexpr int kHeight = decltype(height)::value;
     for (; r + kHeight <= num_rows; r += kHeight) {
-      MicroKernel<kHeight, NV>(num_k, a + r * a_row, a_row, a_k, b, b_row, c + r * c_row, c_row, start, finish);
+      MicroKernel<kHeight, NV>(num_k, cut, a + r * a_row, a_row, a_k, b, b_row, c + r * c_row, c_row, start, finish);
     }
   };
-  blocks(std::integral_constant<int, kRowsPerBlock>());
-  if constexpr (kRowsPerBlock > 4) blocks(std::integral_constant<int, 4>());
+  blocks(std::integral_constant<int, kRowsPerBlock<NV>>());
+  if constexpr (kRowsPerBlock < NV >> 8) blocks(std::integral_constant<int, 8>());
+  if constexpr (kRowsPerBlock < NV >> 4) blocks(std::integral_constant<int, 4>());
   blocks(std::integral_constant<int, 2>());
   blocks(std::integral_constant<int, 1>());
 }

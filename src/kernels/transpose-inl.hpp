@@ -88,10 +88,31 @@ HWY_INLINE void RowsToTile(const T* const* rows, index_t num_rows, index_t lanes
   }
 }
 
-/// rows[lane][f] = tile[f * tile_row + lane] for f < width, lane < num_rows. Null rows are skipped.
+/// What numbers of a lane are multiplied by on their way out of a tile.
+struct Unscaled {
+  template <class D>
+  HWY_INLINE hn::Vec<D> Scale(D, hn::Vec<D> x, index_t) const {
+    return x;
+  }
+  template <class T>
+  HWY_INLINE T ScaleOne(T x, index_t) const {
+    return x;
+  }
+};
 template <class T>
+struct LaneFactors {
+  const T* factor;
+  template <class D>
+  HWY_INLINE hn::Vec<D> Scale(D d, hn::Vec<D> x, index_t lane) const {
+    return hn::Mul(x, hn::LoadU(d, factor + lane));
+  }
+  HWY_INLINE T ScaleOne(T x, index_t lane) const { return x * factor[lane]; }
+};
+
+/// rows[lane][f] = tile[f * tile_row + lane], scaled, for f < width, lane < num_rows. Null rows are skipped.
+template <class T, class Scaling>
 HWY_INLINE void TileToRows(const T* HWY_RESTRICT tile, index_t tile_row, index_t num_rows, index_t width,
-                           T* const* rows) {
+                           const Scaling& scaling, T* const* rows) {
   index_t lane = 0;
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (sizeof(T) == 4) {
@@ -104,20 +125,22 @@ HWY_INLINE void TileToRows(const T* HWY_RESTRICT tile, index_t tile_row, index_t
       for (; f + 4 <= width; f += 4) {
         hn::Vec<Tag<T>> x[4];
 #pragma GCC unroll 4
-        for (int r = 0; r < 4; ++r) x[r] = hn::LoadU(d, tile + (f + r) * tile_row + lane);
+        for (int r = 0; r < 4; ++r) x[r] = scaling.Scale(d, hn::LoadU(d, tile + (f + r) * tile_row + lane), lane);
         TransposeBlocks(d, x);
 #pragma GCC unroll 4
         for (int r = 0; r < 4; ++r) StoreBlocks(d, x[r], rows + lane + r, f);
       }
       for (; f < width; ++f) {
-        for (index_t l = lane; l < lane + kVectorLanes<T>; ++l) rows[l][f] = tile[f * tile_row + l];
+        for (index_t l = lane; l < lane + kVectorLanes<T>; ++l) {
+          rows[l][f] = scaling.ScaleOne(tile[f * tile_row + l], l);
+        }
       }
     }
   }
 #endif
   for (; lane < num_rows; ++lane) {
     if (rows[lane] == nullptr) continue;
-    for (index_t f = 0; f < width; ++f) rows[lane][f] = tile[f * tile_row + lane];
+    for (index_t f = 0; f < width; ++f) rows[lane][f] = scaling.ScaleOne(tile[f * tile_row + lane], lane);
   }
 }
 
