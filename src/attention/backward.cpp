@@ -17,7 +17,7 @@ namespace {
 // order. The number depends on the length alone. Fewer than kMinChunkKeys keys are not worth a task of their own.
 constexpr index_t kMaxChunks = 4;
 constexpr index_t kMinChunkKeys = 256;
-// Tasks a worker should get before the sums for dq of more sequences are held at once.
+// Tasks a worker should get before the sums for dq of more kv heads are held at once.
 constexpr index_t kTasksPerWorker = 4;
 
 index_t num_chunks(index_t seqlen_kv) {
@@ -46,7 +46,8 @@ class Backward {
 
   void run() {
     if (gradients_.dslopes) slopes_ = Tensor<T, 3>({problem_.batch, problem_.num_heads, kMaxChunks});
-    for (index_t begin = 0; begin < problem_.batch;) begin = run_wave(begin);
+    const index_t kv_heads = problem_.batch * problem_.num_kv_heads;
+    for (index_t begin = 0; begin < kv_heads;) begin = run_wave(begin, kv_heads);
     for (index_t b = 0; b < problem_.batch; ++b) clear_absent(b);
     if (gradients_.dsinks) delta_.sink_gradient(gradients_.dsinks.as<T>());
     if (gradients_.dslopes) slope_gradient();
@@ -69,44 +70,42 @@ class Backward {
     return tiles * kernels_.lanes * problem_.head_dim;
   }
 
-  /// Some sequences from `begin` on, so many that all workers are busy; returns the next one.
-  index_t run_wave(index_t begin) {
+  /// Some kv heads of [begin, end), counted over all sequences, so many that all workers are busy; returns the next.
+  index_t run_wave(index_t begin, index_t end) {
     std::vector<Task> tasks;
-    index_t dq_size = 0, workspace_size = 2 * problem_.head_dim * kernels_.lanes + 64, b = begin;
-    for (; b < problem_.batch && static_cast<index_t>(tasks.size()) < kTasksPerWorker * workers_; ++b) {
+    index_t dq_size = 0, workspace_size = 2 * problem_.head_dim * kernels_.lanes + 64, next = begin;
+    for (; next < end && static_cast<index_t>(tasks.size()) < kTasksPerWorker * workers_; ++next) {
+      const index_t b = next / problem_.num_kv_heads, g = next % problem_.num_kv_heads;
       const index_t seqlen_kv = sequence_of(problem_, b).seqlen_kv;
-      for (index_t g = 0; g < problem_.num_kv_heads; ++g) {
-        for (index_t chunk = 0; chunk < num_chunks(seqlen_kv); ++chunk) tasks.push_back({b, g, chunk, dq_size});
-        if (gradients_.dq) dq_size += num_chunks(seqlen_kv) * part_size(b, g);
-        workspace_size = std::max(workspace_size, kernels_.backward_workspace(args_of(b, g)));
-      }
+      for (index_t chunk = 0; chunk < num_chunks(seqlen_kv); ++chunk) tasks.push_back({b, g, chunk, dq_size});
+      if (gradients_.dq) dq_size += num_chunks(seqlen_kv) * part_size(b, g);
+      workspace_size = std::max(workspace_size, kernels_.backward_workspace(args_of(b, g)));
     }
-    const Workspace<T> workspace(workers_, workspace_size);
-    Tensor<T, 1> dq({dq_size});
+    const Workspace<T> workspace(workers_, workspace_size), dq(1, dq_size);
     run_tasks(options_.threads, static_cast<index_t>(tasks.size()), [&](index_t index, int worker) {
       const Task& task = tasks[static_cast<std::size_t>(index)];
       kernels::BackwardArgs<T> args = args_of(task.b, task.g);
       const index_t size = chunk_size(args.scores.seqlen_kv);
       args.key_begin = std::min(task.chunk * size, args.scores.seqlen_kv);
       args.key_end = std::min(args.key_begin + size, args.scores.seqlen_kv);
-      if (gradients_.dq) args.dq = dq.data() + task.dq_begin + task.chunk * part_size(task.b, task.g);
+      if (gradients_.dq) args.dq = dq.part(0) + task.dq_begin + task.chunk * part_size(task.b, task.g);
       Tensor<T, 1> slopes;
       if (gradients_.dslopes) args.dslopes = (slopes = Tensor<T, 1>({groups_.size(task.g)})).data();
       args.workspace = workspace.part(worker);
       kernels_.backward_block(args);
       for (index_t n = 0; n < slopes.size(); ++n) slopes_(task.b, groups_.of(task.g)[n], task.chunk) = slopes(n);
     });
-    if (gradients_.dq) write_query_gradients(tasks, workspace, dq);
-    return b;
+    if (gradients_.dq) write_query_gradients(tasks, workspace, dq.part(0));
+    return next;
   }
 
-  void write_query_gradients(const std::vector<Task>& tasks, const Workspace<T>& workspace, const Tensor<T, 1>& dq) {
+  void write_query_gradients(const std::vector<Task>& tasks, const Workspace<T>& workspace, const T* dq) {
     run_tasks(options_.threads, static_cast<index_t>(tasks.size()), [&](index_t index, int worker) {
       const Task& task = tasks[static_cast<std::size_t>(index)];
       if (task.chunk != 0) return;
       const Sequence sequence = sequence_of(problem_, task.b);
       kernels_.query_gradient({.scores = args_of(task.b, task.g).scores,
-                               .parts = dq.data() + task.dq_begin,
+                               .parts = dq + task.dq_begin,
                                .num_parts = num_chunks(sequence.seqlen_kv),
                                .part_size = part_size(task.b, task.g),
                                .dq = rows(gradients_.dq, sequence.batch_index, sequence.q_begin, 0),

@@ -5,6 +5,8 @@
 namespace multihead {
 namespace {
 
+constexpr index_t kTokensPerTask = 64;
+
 template <class T>
 T number(T x) {
   return x;
@@ -53,11 +55,15 @@ Delta<T>::Delta(const Problem& problem, const AttentionBackwardInput& input)
       input_(input),
       delta_({input.row_max.shape[0], input.row_max.shape[1], input.row_max.shape[2]}) {
   const TensorView<const T, 3> dlse = input.dlse.template as<T>();
-  run_tasks(problem.options->threads, delta_.shape(0) * delta_.shape(1), [&](index_t task, int) {
-    const index_t b = task / delta_.shape(1), h = task % delta_.shape(1);
+  // Token by token, as rows lie in memory.
+  const index_t blocks = (delta_.shape(2) + kTokensPerTask - 1) / kTokensPerTask;
+  run_tasks(problem.options->threads, delta_.shape(0) * blocks, [&](index_t task, int) {
+    const index_t b = task / blocks, begin = task % blocks * kTokensPerTask;
+    const index_t end = std::min(begin + kTokensPerTask, delta_.shape(2)), heads = delta_.shape(1);
     with_type<T>(input.dout, [&](const auto* dout) {
       with_type<T>(input.out, [&](const auto* out) {
-        for (index_t i = 0; i < delta_.shape(2); ++i) {
+        for (index_t n = begin * heads; n < end * heads; ++n) {
+          const index_t i = n / heads, h = n % heads;
           const auto at = [&](const InputView<4>& v) { return b * v.stride[0] + i * v.stride[1] + h * v.stride[2]; };
           const T sum = dot<T>(dout + at(input.dout), out + at(input.out), problem.head_dim_v);
           delta_(b, h, i) = dlse ? sum - dlse(b, h, i) : sum;

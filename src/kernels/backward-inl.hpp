@@ -4,8 +4,9 @@
 //     P, dS            score_gradient-inl.hpp
 //     dV[key][:]  += P dO         dK[key][:] += dS Q         dQ[feature][lane] += K^T dS
 //
-// All five products are MicroKernel. Key tiles are outer: dK and dV stay in the cache and are written once; dQ is
-// added to in key order, so its bits do not depend on threads.
+// All five products are MicroKernel. Key tiles are outer, a few of them in a pass over the queries: dK and dV stay in
+// the cache and are written once; dQ is added to in key order, so its bits do not depend on threads. Sums for dK and dV
+// are taken over a run of several query tiles at once.
 
 #if defined(MULTIHEAD_KERNELS_BACKWARD_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_BACKWARD_INL
@@ -15,24 +16,27 @@
 #endif
 
 #include "hwy/highway.h"
+#include "kernels/finish-inl.hpp"
 #include "kernels/score_gradient-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// to[key][:] += sum_n tile[key][n] * rows[n][:] for keys [begin, end): the product with whole rows of queries.
+/// to[key][:] += sum_n tile[key][n] * rows[n][:] for keys [begin, end), over the rows of `num_tiles` tiles: the product
+/// with whole rows of queries. Only a single tile may have less than all its rows.
 template <class T>
-HWY_NOINLINE void AddRows(const KeyRange& keys, index_t num_rows, const T* HWY_RESTRICT tile,
+HWY_NOINLINE void AddRows(const KeyRange& keys, index_t num_rows, index_t num_tiles, const T* HWY_RESTRICT tiles,
                           const T* HWY_RESTRICT rows, index_t width, T* HWY_RESTRICT to) {
   const index_t padded = PaddedWidth<T>(width);
   const index_t vectors = (width + kVectorLanes<T> - 1) / kVectorLanes<T>;
-  const T* a = tile + keys.begin * kTileLanes<T>;
+  const T* a = tiles + keys.begin * kTileLanes<T>;
   T* c = to + keys.begin * padded;
+  const Segments tiles_of_run{num_tiles, BackwardLayout<T>::kTile};
   const auto columns = [&](auto count, index_t v) HWY_ATTR {
     const index_t f = v * kVectorLanes<T>;
     Product<decltype(count)::value>(keys.end - keys.begin, num_rows, a, kTileLanes<T>, One(), rows + f, padded, c + f,
-                                    padded, Accumulate(), Nothing());
+                                    padded, Accumulate(), Nothing(), tiles_of_run);
   };
   index_t v = 0;
   for (; v + kNumVectors <= vectors; v += kNumVectors) columns(std::integral_constant<int, kNumVectors>(), v);
@@ -58,83 +62,152 @@ HWY_NOINLINE void AddVisibleRows(const ScoreModifier<T>& modifier, const KeyRang
   }
 }
 
+/// A key tile of a pass, and the run of query tiles whose products with it are due.
+template <class T>
+struct PassTile {
+  KeyRange all;  // its keys
+  TileRows<T> k_rows, v_rows;
+  bool keys_finite;
+  KeyRange run_keys;
+  index_t run_begin, run_size;  // slots
+};
+
 template <class T>
 struct BackwardBlock {
   const BackwardArgs<T>& args;
   const Scores<T>& scores;
   const BackwardLayout<T> layout;
   ScoreGradient<T> gradient;
-  TileRows<T> k_rows, v_rows;
-  bool keys_finite;
+  PassTile<T> pass[kTilesPerPass];
 
   HWY_INLINE explicit BackwardBlock(const BackwardArgs<T>& a)
       : args(a), scores(a.scores), layout(a), gradient(a, layout) {}
 
-  HWY_INLINE void LoadKeys(const KeyRange& keys) {
-    k_rows = LoadTile(scores.k, scores.pages, scores.pages.k_page_stride, scores.head_dim, true, keys, layout.keys);
-    v_rows = LoadTile(scores.v, scores.pages, scores.pages.v_page_stride, scores.head_dim_v, true, keys, layout.values);
-    keys_finite = AllFinite(k_rows, keys.begin, keys.end, scores.head_dim);
-  }
-
   HWY_INLINE void Run() {
     const index_t rows = scores.num_heads * scores.seqlen_q;
-    for (index_t origin = args.key_begin; origin < args.key_end; origin += kKeysPerTile) {
-      const index_t end = std::min(args.key_end - origin, kKeysPerTile);
-      LoadKeys({origin, 0, end});
-      std::fill_n(layout.dk, kKeysPerTile * PaddedWidth<T>(scores.head_dim), T{0});
-      std::fill_n(layout.dv, kKeysPerTile * PaddedWidth<T>(scores.head_dim_v), T{0});
+    if (args.dq != nullptr) {
+      const index_t tiles = (rows + kTileLanes<T> - 1) / kTileLanes<T>;
+      std::fill_n(args.dq, tiles * kTileLanes<T> * scores.head_dim, T{0});
+    }
+    for (index_t begin = args.key_begin; begin < args.key_end; begin += kTilesPerPass * kKeysPerTile) {
+      const index_t end = std::min(args.key_end, begin + kTilesPerPass * kKeysPerTile);
+      const index_t num_tiles = (end - begin + kKeysPerTile - 1) / kKeysPerTile;
+      for (index_t p = 0; p < num_tiles; ++p) Begin(p, begin + p * kKeysPerTile);
+      index_t slot = 0;
       for (index_t first = 0; first < rows; first += kTileLanes<T>) {
-        if (Skip(first, std::min(rows - first, kTileLanes<T>), origin, end)) continue;
-        gradient.Load(first, std::min(rows - first, kTileLanes<T>));
-        const KeyRange keys = gradient.Range(origin, 0, end);
-        if (keys.begin >= keys.end) continue;
-        switch (gradient.lanes.num_vectors) {
-          case 1: Tile<1>(first, keys); break;
-          case 2: Tile<2>(first, keys); break;
-          default: Tile<kNumVectors>(first, keys); break;
-        }
+        const index_t num_rows = std::min(rows - first, kTileLanes<T>);
+        if (Skip(first, num_rows, begin, end)) continue;
+        gradient.Load(first, num_rows, slot);
+        for (index_t p = 0; p < num_tiles; ++p) Pair(p, slot, first);
+        if (++slot < kTilesPerRun) continue;
+        for (index_t p = 0; p < num_tiles; ++p) Flush(p);
+        slot = 0;
       }
-      Write(args.dk, origin, end, scores.head_dim, scores.scale, layout.dk);
-      Write(args.dv, origin, end, scores.head_dim_v, T{1}, layout.dv);
+      for (index_t p = 0; p < num_tiles; ++p) End(p);
     }
   }
 
-  /// Whether the rows surely see nothing of keys [origin, origin + end): before anything is loaded.
-  HWY_INLINE bool Skip(index_t first, index_t num_rows, index_t origin, index_t end) const {
+  HWY_INLINE void Begin(index_t p, index_t origin) {
+    PassTile<T>& tile = pass[p];
+    tile.all = {origin, 0, std::min(args.key_end - origin, kKeysPerTile)};
+    tile.k_rows =
+        LoadTile(scores.k, scores.pages, scores.pages.k_page_stride, scores.head_dim, true, tile.all, layout.keys(p));
+    tile.v_rows = LoadTile(scores.v, scores.pages, scores.pages.v_page_stride, scores.head_dim_v, true, tile.all,
+                           layout.values(p));
+    tile.keys_finite = AllFinite(tile.k_rows, 0, tile.all.end, scores.head_dim);
+    tile.run_size = 0;
+    std::fill_n(layout.dk(p), kKeysPerTile * layout.width, T{0});
+    std::fill_n(layout.dv(p), kKeysPerTile * layout.width_v, T{0});
+  }
+
+  HWY_INLINE void End(index_t p) {
+    Flush(p);
+    const KeyRange& all = pass[p].all;
+    Write(args.dk, all.origin, all.end, scores.head_dim, scores.scale, layout.dk(p));
+    Write(args.dv, all.origin, all.end, scores.head_dim_v, T{1}, layout.dv(p));
+  }
+
+  /// Whether the rows surely see nothing of keys [begin, end): before anything is loaded.
+  HWY_INLINE bool Skip(index_t first, index_t num_rows, index_t begin, index_t end) const {
     const index_t query = first % scores.seqlen_q;
     if (query + num_rows > scores.seqlen_q) return false;  // rows of two heads
     const index_t low = query + scores.diagonal - scores.left;
     const index_t high = query + num_rows - 1 + scores.diagonal + scores.right;
-    return low >= origin + end || high < origin;
+    return low >= end || high < begin;
+  }
+
+  HWY_INLINE void Pair(index_t p, index_t slot, index_t first) {
+    const KeyRange keys = gradient.Range(pass[p].all.origin, 0, pass[p].all.end);
+    if (keys.begin >= keys.end) return;
+    switch (gradient.lanes.num_vectors) {
+      case 1: Tile<1>(p, slot, first, keys); break;
+      case 2: Tile<2>(p, slot, first, keys); break;
+      default: Tile<kNumVectors>(p, slot, first, keys); break;
+    }
   }
 
   template <int NV>
-  HWY_NOINLINE void Tile(index_t first, const KeyRange& keys) {
+  HWY_NOINLINE void Tile(index_t p, index_t slot, index_t first, const KeyRange& keys) {
     constexpr index_t kRow = kTileLanes<T>;
-    if (!gradient.template Compute<NV>(keys, k_rows, v_rows)) return;
-    const index_t num_rows = gradient.lanes.num_rows;
+    PassTile<T>& tile = pass[p];
+    const PairTiles<T> pair(layout, p, slot);
+    const TileRows<T>& k_rows = tile.k_rows;
+    if (!gradient.template Compute<NV>(keys, k_rows, tile.v_rows, pair)) return;
     const bool all_visible = IsPlain(scores, gradient.lanes, keys);
-    const bool rows_finite =
-        all_visible || (Finite(layout.query_rows, scores.head_dim) && Finite(layout.dout_rows, scores.head_dim_v));
-    gradient.Uncap(keys);
-    if (rows_finite) {
-      if (args.dv.data) AddRows(keys, num_rows, layout.dropped, layout.dout_rows, scores.head_dim_v, layout.dv);
-      if (args.dk.data) AddRows(keys, num_rows, layout.ds, layout.query_rows, scores.head_dim, layout.dk);
+    gradient.Uncap(keys, pair);
+    if (all_visible ||
+        (Finite(layout.query_rows(slot), scores.head_dim) && Finite(layout.dout_rows(slot), scores.head_dim_v))) {
+      Join(p, slot, keys);
     } else {
+      Flush(p);
       const ScoreModifier<T> modifier = gradient.Modifier(keys);
-      AddVisibleRows(modifier, keys, num_rows, layout.dropped, layout.dout_rows, scores.head_dim_v, layout.dv);
-      AddVisibleRows(modifier, keys, num_rows, layout.ds, layout.query_rows, scores.head_dim, layout.dk);
+      const index_t num_rows = gradient.lanes.num_rows;
+      AddVisibleRows(modifier, keys, num_rows, pair.dropped, layout.dout_rows(slot), scores.head_dim_v, layout.dv(p));
+      AddVisibleRows(modifier, keys, num_rows, pair.ds, layout.query_rows(slot), scores.head_dim, layout.dk(p));
     }
     if (args.dq == nullptr) return;
     T* dq = args.dq + first * scores.head_dim;  // tiles of kTileLanes rows
-    if (all_visible || keys_finite) {
+    if (all_visible || tile.keys_finite) {
       Product<NV>(scores.head_dim, keys.end - keys.begin, k_rows.data + keys.begin * k_rows.stride, One(),
-                  k_rows.stride, layout.ds + keys.begin * kRow, kRow, dq, kRow, Accumulate(), Nothing());
+                  k_rows.stride, pair.ds + keys.begin * kRow, kRow, dq, kRow, Accumulate(), Nothing());
     } else {
       alignas(64) T ones[kMaxLanes];
       std::fill_n(ones, kMaxLanes, T{1});
-      AccumulateVisible(gradient.Modifier(keys), keys, NV, k_rows, scores.head_dim, layout.ds, ones, dq);
+      AccumulateVisible(gradient.Modifier(keys), keys, NV, k_rows, scores.head_dim, pair.ds, ones, dq);
     }
+  }
+
+  /// Adds the query tile in `slot` to the run of key tile p; one that is not full ends it.
+  HWY_INLINE void Join(index_t p, index_t slot, const KeyRange& keys) {
+    PassTile<T>& tile = pass[p];
+    const bool goes_on = tile.run_size > 0 && tile.run_begin + tile.run_size == slot &&
+                         tile.run_keys.begin == keys.begin && tile.run_keys.end == keys.end;
+    const bool full = gradient.lanes.num_rows == kTileLanes<T>;
+    if (!goes_on || !full) {
+      Flush(p);
+      tile.run_begin = slot;
+      tile.run_keys = keys;
+    }
+    ++tile.run_size;
+    if (!full) Sum(p, gradient.lanes.num_rows);
+  }
+
+  HWY_INLINE void Flush(index_t p) { Sum(p, kTileLanes<T>); }
+
+  /// dV += P dO and dK += dS Q over the run, whose tiles have num_rows rows each.
+  HWY_INLINE void Sum(index_t p, index_t num_rows) {
+    PassTile<T>& tile = pass[p];
+    if (tile.run_size == 0) return;
+    const PairTiles<T> pair(layout, p, tile.run_begin);
+    if (args.dv.data != nullptr) {
+      AddRows(tile.run_keys, num_rows, tile.run_size, pair.dropped, layout.dout_rows(tile.run_begin), scores.head_dim_v,
+              layout.dv(p));
+    }
+    if (args.dk.data != nullptr) {
+      AddRows(tile.run_keys, num_rows, tile.run_size, pair.ds, layout.query_rows(tile.run_begin), scores.head_dim,
+              layout.dk(p));
+    }
+    tile.run_size = 0;
   }
 
   HWY_INLINE bool Finite(const T* rows, index_t width) const {
@@ -159,48 +232,6 @@ index_t BackwardWorkspace(const BackwardArgs<T>& args) {
 template <class T>
 void BackwardBlockKernel(const BackwardArgs<T>& args) {
   BackwardBlock<T>(args).Run();
-}
-
-template <class T>
-void QueryGradient(const QueryGradientArgs<T>& args) {
-  const Scores<T>& scores = args.scores;
-  const index_t rows = scores.num_heads * scores.seqlen_q, width = scores.head_dim;
-  const index_t tile_size = width * kTileLanes<T>;
-  T* sum = args.workspace;
-  alignas(64) T factor[kMaxLanes];
-  std::fill_n(factor, kMaxLanes, scores.scale);
-  Lanes<T> lanes;
-  for (index_t first = 0; first < rows; first += kTileLanes<T>) {
-    InitLanes(scores, first, std::min(rows - first, kTileLanes<T>), lanes);
-    std::copy_n(args.parts + first * width, tile_size, sum);
-    for (index_t part = 1; part < args.num_parts; ++part) {
-      const T* HWY_RESTRICT more = args.parts + part * args.part_size + first * width;
-      for (index_t i = 0; i < tile_size; ++i) sum[i] += more[i];
-    }
-    WriteTile(args.dq, lanes, width, factor, sum, sum + tile_size);
-  }
-}
-
-template <class T>
-void BiasGradient(const BiasGradientArgs<T>& args) {
-  const Scores<T>& scores = args.backward.scores;
-  const BackwardLayout<T> layout(args.backward);
-  ScoreGradient<T> gradient(args.backward, layout);
-  gradient.Load(args.first_row, args.num_rows);
-  const KeyRange keys = gradient.Range(args.origin, 0, std::min(scores.seqlen_kv - args.origin, kKeysPerTile));
-  if (keys.begin >= keys.end) return;
-  const auto k = LoadTile(scores.k, scores.pages, index_t{0}, scores.head_dim, true, keys, layout.keys);
-  const auto v = LoadTile(scores.v, scores.pages, index_t{0}, scores.head_dim_v, true, keys, layout.values);
-  bool any = false;
-  switch (gradient.lanes.num_vectors) {
-    case 1: any = gradient.template Compute<1>(keys, k, v); break;
-    case 2: any = gradient.template Compute<2>(keys, k, v); break;
-    default: any = gradient.template Compute<kNumVectors>(keys, k, v); break;
-  }
-  if (!any) return;
-  for (index_t j = keys.begin; j < keys.end; ++j) {
-    for (index_t n = 0; n < args.num_rows; ++n) args.acc[j * kTileLanes<T> + n] += layout.ds[j * kTileLanes<T> + n];
-  }
 }
 
 }  // namespace multihead::kernels::HWY_NAMESPACE

@@ -14,45 +14,12 @@
 #endif
 
 #include "hwy/highway.h"
+#include "kernels/backward_layout-inl.hpp"
 #include "kernels/dropout-inl.hpp"
-#include "kernels/finish-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Where the arrays of a backward block lie in its workspace.
-template <class T>
-struct BackwardLayout {
-  T *probs, *dropped, *ds, *cap, *bias, *rows, *keys, *values;
-  T *queries, *douts, *query_rows, *dout_rows, *dk, *dv;
-  index_t size = 0;
-
-  HWY_INLINE explicit BackwardLayout(const BackwardArgs<T>& args) {
-    const Scores<T>& s = args.scores;
-    constexpr index_t kTile = kKeysPerTile * kTileLanes<T>;
-    const index_t width = PaddedWidth<T>(s.head_dim), width_v = PaddedWidth<T>(s.head_dim_v);
-    const auto take = [&](index_t count) {
-      T* const at = args.workspace == nullptr ? nullptr : args.workspace + size;
-      size += PaddedWidth<T>(count);
-      return at;
-    };
-    probs = take(kTile);
-    dropped = s.dropout_threshold == 0 ? probs : take(kTile);
-    ds = take(kTile);
-    cap = take(s.softcap == T{0} ? 0 : kTile);
-    bias = take(HasBiasTile(s) ? kTile : 0);
-    rows = take(kTileLanes<T> * std::max({kKeysPerTile, width, width_v}));
-    keys = take(NeedsCopy<T>(s.k, s.pages, true) ? kKeysPerTile * width : 0);
-    values = take(NeedsCopy<T>(s.v, s.pages, true) ? kKeysPerTile * width_v : 0);
-    queries = take(kTileLanes<T> * s.head_dim);
-    douts = take(kTileLanes<T> * s.head_dim_v);
-    query_rows = take(kTileLanes<T> * width);
-    dout_rows = take(kTileLanes<T> * width_v);
-    dk = take(kKeysPerTile * width);
-    dv = take(kKeysPerTile * width_v);
-  }
-};
 
 /// Rows of the lanes as they are, zero-padded to whole cache lines; rows without weight (empty ones) become 0.
 template <class T>
@@ -92,8 +59,8 @@ struct ScoreGradient {
   HWY_INLINE ScoreGradient(const BackwardArgs<T>& a, const BackwardLayout<T>& l)
       : args(a), scores(a.scores), layout(l) {}
 
-  /// Takes in rows [first_row, first_row + num_rows).
-  HWY_NOINLINE void Load(index_t first_row, index_t num_rows) {
+  /// Takes in rows [first_row, first_row + num_rows), as those of a slot.
+  HWY_NOINLINE void Load(index_t first_row, index_t num_rows, index_t slot) {
     InitLanes(scores, first_row, num_rows, lanes);
     const auto value = [&](const RowValues<const T>& from, index_t n) {
       return from.data[lanes.head[n] * from.head_stride + lanes.query[n] * from.query_stride];
@@ -107,47 +74,45 @@ struct ScoreGradient {
       return sum == T{0} ? T{0} : T{1} / sum;
     });
     FillLanes(lanes, delta, T{0}, [&](index_t n) { return inverse[n] == T{0} ? T{0} : value(args.delta, n); });
-    LoadRows(scores.q, lanes, scores.head_dim, inverse, layout.query_rows);
-    LoadRows(args.dout, lanes, scores.head_dim_v, inverse, layout.dout_rows);
-    RowsOf(layout.query_rows, lanes, scores.head_dim, scores.scale, layout.queries);
-    RowsOf(layout.dout_rows, lanes, scores.head_dim_v, T{1}, layout.douts);
+    LoadRows(scores.q, lanes, scores.head_dim, inverse, layout.query_rows(slot));
+    LoadRows(args.dout, lanes, scores.head_dim_v, inverse, layout.dout_rows(slot));
+    RowsOf(layout.query_rows(slot), lanes, scores.head_dim, scores.scale, layout.queries);
+    RowsOf(layout.dout_rows(slot), lanes, scores.head_dim_v, T{1}, layout.douts);
   }
 
   HWY_INLINE KeyRange Range(index_t origin, index_t begin, index_t end) const {
     return {origin, std::max(lanes.first_begin - origin, begin), std::min(lanes.last_end - origin, end)};
   }
 
-  /// Fills layout.probs, layout.dropped and layout.ds. False when every pair is hidden.
+  /// Fills `to`. False when every pair is hidden.
   template <int NV>
-  HWY_NOINLINE bool Compute(const KeyRange& keys, const TileRows<T>& k, const TileRows<T>& v) {
+  HWY_NOINLINE bool Compute(const KeyRange& keys, const TileRows<T>& k, const TileRows<T>& v, const PairTiles<T>& to) {
     constexpr index_t kRow = kTileLanes<T>;
     if (HasBiasTile(scores) && !BuildBiasTile(scores, lanes, keys, layout.bias, layout.rows)) return false;
     const index_t at = keys.begin * kRow;
     Product<NV>(keys.end - keys.begin, scores.head_dim, k.data + keys.begin * k.stride, k.stride, One(), layout.queries,
-                kRow, layout.probs + at, kRow, SetZero(), Nothing());
+                kRow, to.probs + at, kRow, SetZero(), Nothing());
     Product<NV>(keys.end - keys.begin, scores.head_dim_v, v.data + keys.begin * v.stride, v.stride, One(), layout.douts,
-                kRow, layout.ds + at, kRow, SetZero(), Nothing());
+                kRow, to.ds + at, kRow, SetZero(), Nothing());
+    const auto weigh = [&](const auto& modify, const auto& hide) HWY_ATTR {
+      if (scores.dropout_threshold == 0) {
+        Weigh<NV, true>(keys, to, modify, hide);
+      } else {
+        Weigh<NV, false>(keys, to, modify, hide);
+        Drop(keys, to);
+        Differentiate<NV>(keys, to, hide);
+      }
+    };
     if (IsPlain(scores, lanes, keys)) {
-      Weigh<NV>(
-          keys, [](auto, auto s, index_t, index_t) HWY_ATTR { return s; },
-          [](auto, auto p, index_t, index_t) HWY_ATTR { return p; });
+      const auto same = [](auto, auto x, index_t, index_t) HWY_ATTR { return x; };
+      weigh(same, same);
     } else {
       const ScoreModifier<T> modifier = Modifier(keys);
-      Weigh<NV>(
-          keys,
-          [&](auto d, auto s, index_t j, index_t n)
-              HWY_ATTR { return modifier.Add(d, Cap(d, modifier, s, j, n), j, n); },
-          [&](auto d, auto p, index_t j, index_t n)
-              HWY_ATTR { return hn::IfThenElseZero(modifier.Visible(d, j, n), p); });
-    }
-    if (scores.dropout_threshold != 0) Drop(keys);
-    if (IsPlain(scores, lanes, keys)) {
-      Differentiate<NV>(keys, [](auto, auto x, index_t, index_t) HWY_ATTR { return x; });
-    } else {
-      const ScoreModifier<T> modifier = Modifier(keys);
-      Differentiate<NV>(keys, [&](auto d, auto x, index_t j, index_t n)
-                                  HWY_ATTR { return hn::IfThenElseZero(modifier.Visible(d, j, n), x); });
-      if (args.dslopes != nullptr) SumSlopes(modifier, keys, NV);
+      weigh([&](auto d, auto s, index_t j, index_t n)
+                HWY_ATTR { return modifier.Add(d, Cap(d, modifier, s, j, n), j, n); },
+            [&](auto d, auto x, index_t j, index_t n)
+                HWY_ATTR { return hn::IfThenElseZero(modifier.Visible(d, j, n), x); });
+      if (args.dslopes != nullptr) SumSlopes(modifier, keys, NV, to);
     }
     return true;
   }
@@ -166,49 +131,58 @@ struct ScoreGradient {
     return capped;
   }
 
-  template <int NV, class Modify, class Hide>
-  HWY_INLINE void Weigh(const KeyRange& keys, const Modify& modify, const Hide& hide) const {
-    const Tag<T> d;
-    for (index_t j = keys.begin; j < keys.end; ++j) {
-#pragma GCC unroll 4
-      for (int v = 0; v < NV; ++v) {
-        const index_t n = v * kVectorLanes<T>;
-        T* HWY_RESTRICT at = layout.probs + j * kTileLanes<T> + n;
-        const auto s = modify(d, hn::LoadU(d, at), j, n);
-        const auto p = hn::Mul(ExpMinus(d, s, hn::LoadU(d, shift + n)), hn::LoadU(d, inverse + n));
-        hn::StoreU(hide(d, p, j, n), d, at);
-      }
-    }
-  }
-
-  HWY_NOINLINE void Drop(const KeyRange& keys) const {
-    ForEachKeep(scores, lanes, keys, [&](index_t j, index_t n, T factor) HWY_ATTR {
-      const index_t at = j * kTileLanes<T> + n;
-      layout.dropped[at] = factor == T{0} ? T{0} : layout.probs[at] * factor;
-      layout.ds[at] = factor == T{0} ? T{0} : layout.ds[at] * factor;
-    });
-  }
-
-  template <int NV, class Hide>
-  HWY_INLINE void Differentiate(const KeyRange& keys, const Hide& hide) const {
+  /// Scores to probabilities, and, when nothing comes in between, to their gradients.
+  template <int NV, bool kDifferentiate, class Modify, class Hide>
+  HWY_INLINE void Weigh(const KeyRange& keys, const PairTiles<T>& to, const Modify& modify, const Hide& hide) const {
     const Tag<T> d;
     for (index_t j = keys.begin; j < keys.end; ++j) {
 #pragma GCC unroll 4
       for (int v = 0; v < NV; ++v) {
         const index_t n = v * kVectorLanes<T>, at = j * kTileLanes<T> + n;
-        const auto dp = hn::Sub(hn::LoadU(d, layout.ds + at), hn::LoadU(d, delta + n));
-        hn::StoreU(hide(d, hn::Mul(hn::LoadU(d, layout.probs + at), dp), j, n), d, layout.ds + at);
+        const auto s = modify(d, hn::LoadU(d, to.probs + at), j, n);
+        const auto weight = hn::Mul(ExpMinus(d, s, hn::LoadU(d, shift + n)), hn::LoadU(d, inverse + n));
+        const auto p = hide(d, weight, j, n);
+        hn::StoreU(p, d, to.probs + at);
+        if constexpr (kDifferentiate) StoreGradient(d, p, at, j, n, to, hide);
       }
     }
   }
 
-  HWY_NOINLINE void SumSlopes(const ScoreModifier<T>& modifier, const KeyRange& keys, int num_vectors) {
+  /// dS = P (dP - delta)
+  template <class D, class V, class Hide>
+  HWY_INLINE void StoreGradient(D d, V p, index_t at, index_t j, index_t n, const PairTiles<T>& to,
+                                const Hide& hide) const {
+    const auto dp = hn::Sub(hn::LoadU(d, to.ds + at), hn::LoadU(d, delta + n));
+    hn::StoreU(hide(d, hn::Mul(p, dp), j, n), d, to.ds + at);
+  }
+
+  HWY_NOINLINE void Drop(const KeyRange& keys, const PairTiles<T>& to) const {
+    ForEachKeep(scores, lanes, keys, [&](index_t j, index_t n, T factor) HWY_ATTR {
+      const index_t at = j * kTileLanes<T> + n;
+      to.dropped[at] = factor == T{0} ? T{0} : to.probs[at] * factor;
+      to.ds[at] = factor == T{0} ? T{0} : to.ds[at] * factor;
+    });
+  }
+
+  template <int NV, class Hide>
+  HWY_INLINE void Differentiate(const KeyRange& keys, const PairTiles<T>& to, const Hide& hide) const {
+    const Tag<T> d;
+    for (index_t j = keys.begin; j < keys.end; ++j) {
+      for (index_t n = 0; n < NV * kVectorLanes<T>; n += kVectorLanes<T>) {
+        const index_t at = j * kTileLanes<T> + n;
+        StoreGradient(d, hn::LoadU(d, to.probs + at), at, j, n, to, hide);
+      }
+    }
+  }
+
+  HWY_NOINLINE void SumSlopes(const ScoreModifier<T>& modifier, const KeyRange& keys, int num_vectors,
+                              const PairTiles<T>& to) {
     const Tag<T> d;
     for (index_t n = 0; n < num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
       auto sum = hn::Zero(d);
       for (index_t j = keys.begin; j < keys.end; ++j) {
         const auto distance = hn::Abs(hn::Sub(hn::LoadU(d, modifier.position + n), hn::Set(d, static_cast<T>(j))));
-        sum = hn::NegMulAdd(distance, hn::LoadU(d, layout.ds + j * kTileLanes<T> + n), sum);
+        sum = hn::NegMulAdd(distance, hn::LoadU(d, to.ds + j * kTileLanes<T> + n), sum);
       }
       hn::StoreU(sum, d, slope_sum + n);
     }
@@ -216,10 +190,10 @@ struct ScoreGradient {
   }
 
   /// dS of the capped scores to dS of the plain ones.
-  HWY_INLINE void Uncap(const KeyRange& keys) const {
+  HWY_INLINE void Uncap(const KeyRange& keys, const PairTiles<T>& to) const {
     if (scores.softcap == T{0}) return;
     for (index_t at = keys.begin * kTileLanes<T>; at < keys.end * kTileLanes<T>; ++at) {
-      layout.ds[at] = layout.ds[at] == T{0} ? T{0} : layout.ds[at] * layout.cap[at];
+      to.ds[at] = to.ds[at] == T{0} ? T{0} : to.ds[at] * layout.cap[at];
     }
   }
 };

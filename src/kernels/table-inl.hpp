@@ -11,6 +11,7 @@
 #include "kernels/backward-inl.hpp"
 #include "kernels/combine-inl.hpp"
 #include "kernels/forward-inl.hpp"
+#include "kernels/input_gradients-inl.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/matmul-inl.hpp"
 

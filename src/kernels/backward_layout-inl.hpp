@@ -1,0 +1,83 @@
+// The workspace of a backward block.
+
+#if defined(MULTIHEAD_KERNELS_BACKWARD_LAYOUT_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_BACKWARD_LAYOUT_INL
+#undef MULTIHEAD_KERNELS_BACKWARD_LAYOUT_INL
+#else
+#define MULTIHEAD_KERNELS_BACKWARD_LAYOUT_INL
+#endif
+
+#include "hwy/highway.h"
+#include "kernels/key_tile-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace multihead::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Query tiles whose sums for dk and dv are taken in one product: 4 x 24 steps of k for each load and store of the
+/// sums.
+inline constexpr index_t kTilesPerRun = 4;
+
+/// Key tiles that pass over the queries together: queries and dout are brought and transposed once for all of them.
+inline constexpr index_t kTilesPerPass = 2;
+
+/// Where the arrays of a backward block lie in its workspace: what there is for each key tile of a pass (p) and for
+/// each query tile of a run (slot).
+template <class T>
+struct BackwardLayout {
+  static constexpr index_t kTile = kKeysPerTile * kTileLanes<T>;
+  index_t width, width_v;  // padded
+  T *cap, *bias, *rows, *queries, *douts;
+  index_t size = 0;
+
+  HWY_INLINE explicit BackwardLayout(const BackwardArgs<T>& args) {
+    const Scores<T>& s = args.scores;
+    width = PaddedWidth<T>(s.head_dim);
+    width_v = PaddedWidth<T>(s.head_dim_v);
+    const auto take = [&](index_t count) {
+      T* const at = args.workspace == nullptr ? nullptr : args.workspace + size;
+      size += PaddedWidth<T>(count);
+      return at;
+    };
+    probs_ = take(kTilesPerPass * kTilesPerRun * kTile);
+    dropped_ = s.dropout_threshold == 0 ? probs_ : take(kTilesPerPass * kTilesPerRun * kTile);
+    ds_ = take(kTilesPerPass * kTilesPerRun * kTile);
+    cap = take(s.softcap == T{0} ? 0 : kTile);
+    bias = take(HasBiasTile(s) ? kTile : 0);
+    rows = take(kTileLanes<T> * std::max({kKeysPerTile, width, width_v}));
+    keys_ = take(kTilesPerPass * kKeysPerTile * width);
+    values_ = take(kTilesPerPass * kKeysPerTile * width_v);
+    queries = take(kTileLanes<T> * s.head_dim);
+    douts = take(kTileLanes<T> * s.head_dim_v);
+    query_rows_ = take(kTilesPerRun * kTileLanes<T> * width);
+    dout_rows_ = take(kTilesPerRun * kTileLanes<T> * width_v);
+    dk_ = take(kTilesPerPass * kKeysPerTile * width);
+    dv_ = take(kTilesPerPass * kKeysPerTile * width_v);
+  }
+
+  HWY_INLINE T* probs(index_t p, index_t slot) const { return probs_ + (p * kTilesPerRun + slot) * kTile; }
+  HWY_INLINE T* dropped(index_t p, index_t slot) const { return dropped_ + (p * kTilesPerRun + slot) * kTile; }
+  HWY_INLINE T* ds(index_t p, index_t slot) const { return ds_ + (p * kTilesPerRun + slot) * kTile; }
+  HWY_INLINE T* keys(index_t p) const { return keys_ + p * kKeysPerTile * width; }
+  HWY_INLINE T* values(index_t p) const { return values_ + p * kKeysPerTile * width_v; }
+  HWY_INLINE T* dk(index_t p) const { return dk_ + p * kKeysPerTile * width; }
+  HWY_INLINE T* dv(index_t p) const { return dv_ + p * kKeysPerTile * width_v; }
+  HWY_INLINE T* query_rows(index_t slot) const { return query_rows_ + slot * kTileLanes<T> * width; }
+  HWY_INLINE T* dout_rows(index_t slot) const { return dout_rows_ + slot * kTileLanes<T> * width_v; }
+
+ private:
+  T *probs_, *dropped_, *ds_, *keys_, *values_, *query_rows_, *dout_rows_, *dk_, *dv_;
+};
+
+/// P, what dropout left of it, and dS of one pair of tiles.
+template <class T>
+struct PairTiles {
+  T *probs, *dropped, *ds;
+  HWY_INLINE PairTiles(const BackwardLayout<T>& layout, index_t p, index_t slot)
+      : probs(layout.probs(p, slot)), dropped(layout.dropped(p, slot)), ds(layout.ds(p, slot)) {}
+};
+
+}  // namespace multihead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

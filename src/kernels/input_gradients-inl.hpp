@@ -1,0 +1,64 @@
+// Gradients outside the block of a kv head: rows of dQ from the sums of all key ranges, and a tile of d(loss)/d(bias).
+
+#if defined(MULTIHEAD_KERNELS_INPUT_GRADIENTS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_INPUT_GRADIENTS_INL
+#undef MULTIHEAD_KERNELS_INPUT_GRADIENTS_INL
+#else
+#define MULTIHEAD_KERNELS_INPUT_GRADIENTS_INL
+#endif
+
+#include "hwy/highway.h"
+#include "kernels/finish-inl.hpp"
+#include "kernels/score_gradient-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace multihead::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+void QueryGradient(const QueryGradientArgs<T>& args) {
+  const Scores<T>& scores = args.scores;
+  const index_t rows = scores.num_heads * scores.seqlen_q, width = scores.head_dim;
+  const index_t tile_size = width * kTileLanes<T>;
+  T* sum = args.workspace;
+  alignas(64) T factor[kMaxLanes];
+  std::fill_n(factor, kMaxLanes, scores.scale);
+  Lanes<T> lanes;
+  for (index_t first = 0; first < rows; first += kTileLanes<T>) {
+    InitLanes(scores, first, std::min(rows - first, kTileLanes<T>), lanes);
+    std::copy_n(args.parts + first * width, tile_size, sum);
+    for (index_t part = 1; part < args.num_parts; ++part) {
+      const T* HWY_RESTRICT more = args.parts + part * args.part_size + first * width;
+      for (index_t i = 0; i < tile_size; ++i) sum[i] += more[i];
+    }
+    WriteTile(args.dq, lanes, width, factor, sum, sum + tile_size);
+  }
+}
+
+template <class T>
+void BiasGradient(const BiasGradientArgs<T>& args) {
+  const Scores<T>& scores = args.backward.scores;
+  const BackwardLayout<T> layout(args.backward);
+  ScoreGradient<T> gradient(args.backward, layout);
+  const PairTiles<T> pair(layout, 0, 0);
+  gradient.Load(args.first_row, args.num_rows, 0);
+  const KeyRange keys = gradient.Range(args.origin, 0, std::min(scores.seqlen_kv - args.origin, kKeysPerTile));
+  if (keys.begin >= keys.end) return;
+  const auto k = LoadTile(scores.k, scores.pages, index_t{0}, scores.head_dim, true, keys, layout.keys(0));
+  const auto v = LoadTile(scores.v, scores.pages, index_t{0}, scores.head_dim_v, true, keys, layout.values(0));
+  bool any = false;
+  switch (gradient.lanes.num_vectors) {
+    case 1: any = gradient.template Compute<1>(keys, k, v, pair); break;
+    case 2: any = gradient.template Compute<2>(keys, k, v, pair); break;
+    default: any = gradient.template Compute<kNumVectors>(keys, k, v, pair); break;
+  }
+  if (!any) return;
+  for (index_t j = keys.begin; j < keys.end; ++j) {
+    for (index_t n = 0; n < args.num_rows; ++n) args.acc[j * kTileLanes<T> + n] += pair.ds[j * kTileLanes<T> + n];
+  }
+}
+
+}  // namespace multihead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
