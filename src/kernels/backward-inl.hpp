@@ -153,7 +153,7 @@ struct BackwardBlock {
     const PairTiles<T> pair(layout, p, slot);
     const TileRows<T>& k_rows = tile.k_rows;
     if (!gradient.template Compute<NV>(keys, k_rows, tile.v_rows, pair)) return;
-    const bool all_visible = IsPlain(scores, gradient.lanes, keys);
+    const bool all_visible = gradient.AllVisible(keys);
     gradient.Uncap(keys, pair);
     if (all_visible ||
         (Finite(layout.query_rows(slot), scores.head_dim) && Finite(layout.dout_rows(slot), scores.head_dim_v))) {

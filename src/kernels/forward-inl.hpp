@@ -125,6 +125,11 @@ struct ForwardBlock {
         if (next.keys.origin != origin + kKeysPerTile) {
           PrefetchNext(origin + kKeysPerTile, t - first_tile, end_tile - first_tile);
         }
+        if (HasBiasTile(scores)) {
+          const bool more = t + 1 < end_tile;
+          const index_t next_tile = more ? t + 1 : first_tile, next_origin = more ? origin : origin + kKeysPerTile;
+          PrefetchBias(scores, layout.query_tiles[next_tile].lanes, Range(next_tile, next_origin));
+        }
         switch (layout.query_tiles[t].lanes.num_vectors) {
           case 1: Tile<1>(t, keys, slot); break;
           case 2: Tile<2>(t, keys, slot); break;
@@ -164,8 +169,8 @@ struct ForwardBlock {
     constexpr index_t kRow = kTileLanes<T>;
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     const TileRows<T>& k_rows = slot.k_rows;
-    const bool plain = IsPlain(scores, lanes, keys);
-    if (HasBiasTile(scores) && !BuildBiasTile(scores, lanes, keys, layout.bias, layout.rows)) return;
+    const BiasTile bias = BuildBiasTile(scores, lanes, keys, layout.bias, layout.rows);
+    if (bias == BiasTile::hides_all) return;
     alignas(64) T tile_max[kMaxLanes], factor[kMaxLanes];
     std::fill_n(tile_max, kMaxLanes, -kInfinity<T>);
     RunningSoftmax<T> state = softmax(t);
@@ -174,25 +179,29 @@ struct ForwardBlock {
       Product<NV>(keys.end - keys.begin, scores.head_dim, k_rows.data + keys.begin * k_rows.stride, k_rows.stride,
                   One(), layout.queries(t), kRow, tile + keys.begin * kRow, kRow, SetZero(), finish);
     };
-    if (plain) {
+    const bool plain = IsPlain(scores, lanes, keys), all_visible = plain && bias == BiasTile::none;
+    const auto modifier = [&]() HWY_ATTR {
+      return ScoreModifier<T>(scores, lanes, keys, bias == BiasTile::none ? nullptr : layout.bias);
+    };
+    if (all_visible) {
       scores_of(KeepMax<T>{tile_max});
       std::fill_n(state.seen, NV * kVectorLanes<T>, T{1});
-      const bool raised = Weigh<NV>(t, keys, state, tile_max, factor);
-      Values<NV>(t, keys, slot.v_rows, raised, factor);
-      return;
+    } else if (plain) {
+      const index_t at = keys.begin * kRow;
+      scores_of(AddBias<T>{layout.bias + at, tile + at, tile_max, state.seen});
+    } else {
+      scores_of(Nothing());
+      modifier().Apply(keys, NV, tile, tile_max, state.seen);
     }
-    scores_of(Nothing());
-    const ScoreModifier<T> modifier(scores, lanes, keys, HasBiasTile(scores) ? layout.bias : nullptr);
-    modifier.Apply(keys, NV, tile, tile_max, state.seen);
     const bool raised = Weigh<NV>(t, keys, state, tile_max, factor);
-    if (ValuesFinite(slot)) {
+    if (all_visible || ValuesFinite(slot)) {
       Values<NV>(t, keys, slot.v_rows, raised, factor);
       return;
     }
     QueryTile<T>& query_tile = layout.query_tiles[t];
     if (!query_tile.has_values) std::fill_n(layout.acc(t), scores.head_dim_v * kRow, T{0});
     query_tile.has_values = true;
-    AccumulateVisible(modifier, keys, NV, slot.v_rows, scores.head_dim_v, tile, factor, layout.acc(t));
+    AccumulateVisible(modifier(), keys, NV, slot.v_rows, scores.head_dim_v, tile, factor, layout.acc(t));
   }
 
   /// Scores to probabilities in units of the running maximum; stores them if wanted; dropout.

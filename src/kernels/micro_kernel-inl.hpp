@@ -76,16 +76,16 @@ struct Rescale {  // C = C * factor[lane] + sum
   }
 };
 
-/// What happens to a finished block while it is still in registers.
+/// What happens to a finished block while it is still in registers; `c` is where it goes.
 struct Nothing {
-  template <int MR, int NV, class D>
-  HWY_INLINE void Block(D, const hn::Vec<D> (&)[MR][NV]) const {}
+  template <int MR, int NV, class D, class T>
+  HWY_INLINE void Block(D, hn::Vec<D> (&)[MR][NV], const T*) const {}
 };
 template <class T>
 struct KeepMax {  // max[lane] = the larger of it and the block's; a NaN does not replace a number
   T* max;
   template <int MR, int NV, class D>
-  HWY_INLINE void Block(D d, const hn::Vec<D> (&sum)[MR][NV]) const {
+  HWY_INLINE void Block(D d, hn::Vec<D> (&sum)[MR][NV], const T*) const {
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) {
       auto m = hn::LoadU(d, max + v * kVectorLanes<T>);
@@ -134,7 +134,7 @@ HWY_INLINE void MicroKernel(index_t num_k, Cut cut, const T* HWY_RESTRICT a, ARo
       b += b_row;
     }
   }
-  finish.template Block<MR, NV>(d, sum);
+  finish.template Block<MR, NV>(d, sum, c);
 #pragma GCC unroll 16
   for (int r = 0; r < MR; ++r) {
 #pragma GCC unroll 4

@@ -53,6 +53,7 @@ struct ScoreGradient {
   const Scores<T>& scores;
   const BackwardLayout<T>& layout;
   Lanes<T> lanes;
+  BiasTile bias = BiasTile::none;  // of the pair of tiles last computed
   alignas(64) T shift[kMaxLanes], inverse[kMaxLanes], delta[kMaxLanes];
   alignas(64) T slope_sum[kMaxLanes];  // of -distance * dS
 
@@ -88,7 +89,8 @@ struct ScoreGradient {
   template <int NV>
   HWY_NOINLINE bool Compute(const KeyRange& keys, const TileRows<T>& k, const TileRows<T>& v, const PairTiles<T>& to) {
     constexpr index_t kRow = kTileLanes<T>;
-    if (HasBiasTile(scores) && !BuildBiasTile(scores, lanes, keys, layout.bias, layout.rows)) return false;
+    bias = BuildBiasTile(scores, lanes, keys, layout.bias, layout.rows);
+    if (bias == BiasTile::hides_all) return false;
     const index_t at = keys.begin * kRow;
     Product<NV>(keys.end - keys.begin, scores.head_dim, k.data + keys.begin * k.stride, k.stride, One(), layout.queries,
                 kRow, to.probs + at, kRow, SetZero(), Nothing());
@@ -103,7 +105,7 @@ struct ScoreGradient {
         Differentiate<NV>(keys, to, hide);
       }
     };
-    if (IsPlain(scores, lanes, keys)) {
+    if (AllVisible(keys)) {
       const auto same = [](auto, auto x, index_t, index_t) HWY_ATTR { return x; };
       weigh(same, same);
     } else {
@@ -118,7 +120,12 @@ struct ScoreGradient {
   }
 
   HWY_INLINE ScoreModifier<T> Modifier(const KeyRange& keys) const {
-    return ScoreModifier<T>(scores, lanes, keys, HasBiasTile(scores) ? layout.bias : nullptr);
+    return ScoreModifier<T>(scores, lanes, keys, bias == BiasTile::none ? nullptr : layout.bias);
+  }
+
+  /// Of the pair of tiles last computed: no softcap, no bias, nothing hidden.
+  HWY_INLINE bool AllVisible(const KeyRange& keys) const {
+    return IsPlain(scores, lanes, keys) && bias == BiasTile::none;
   }
 
   /// Softcap, keeping its derivative 1 - tanh^2 for later.

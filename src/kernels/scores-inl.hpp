@@ -16,81 +16,11 @@
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
-#include "kernels/tile-inl.hpp"
+#include "kernels/bias_tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Keys [begin, end) of a key tile for one query tile, relative to the tile's first key `origin`.
-struct KeyRange {
-  index_t origin, begin, end;
-};
-
-template <class T>
-HWY_INLINE bool HasBiasTile(const Scores<T>& scores) {
-  return scores.bias.data != nullptr || scores.visible.data != nullptr;
-}
-
-/// out[key] = the bias of one row, -infinity where it is hidden.
-template <class T>
-HWY_INLINE void BiasRow(const Scores<T>& scores, const KeyRange& keys, index_t head, index_t query,
-                        T* HWY_RESTRICT out) {
-  const Plane<const T>& bias = scores.bias;
-  const Plane<const bool>& visible = scores.visible;
-  if (bias.data != nullptr) {
-    const T* row = bias.data + head * bias.head_stride + query * bias.query_stride + keys.origin * bias.key_stride;
-    for (index_t j = keys.begin; j < keys.end; ++j) out[j] = row[j * bias.key_stride];
-  } else {
-    for (index_t j = keys.begin; j < keys.end; ++j) out[j] = T{0};
-  }
-  if (visible.data != nullptr) {
-    const bool* row =
-        visible.data + head * visible.head_stride + query * visible.query_stride + keys.origin * visible.key_stride;
-    for (index_t j = keys.begin; j < keys.end; ++j) out[j] = row[j * visible.key_stride] ? out[j] : -kInfinity<T>;
-  }
-}
-
-/// Fills bias_tile[key][lane]; `rows` is room for kTileLanes * kKeysPerTile numbers. False when every key is hidden.
-template <class T>
-HWY_NOINLINE bool BuildBiasTile(const Scores<T>& scores, const Lanes<T>& lanes, const KeyRange& keys,
-                                T* HWY_RESTRICT bias_tile, T* HWY_RESTRICT rows) {
-  const Plane<const T>& bias = scores.bias;
-  const Plane<const bool>& visible = scores.visible;
-  const bool one_row = (bias.data == nullptr || (bias.query_stride == 0 && bias.head_stride == 0)) &&
-                       (visible.data == nullptr || (visible.query_stride == 0 && visible.head_stride == 0));
-  const index_t used = lanes.num_vectors * kVectorLanes<T>;
-  const Tag<T> d;
-  const auto hidden = hn::Set(d, -kInfinity<T>);
-  if (one_row) {
-    BiasRow(scores, keys, 0, 0, rows);
-    for (index_t j = keys.begin; j < keys.end; ++j) {
-      for (index_t n = 0; n < used; n += kVectorLanes<T>) {
-        hn::StoreU(hn::Set(d, rows[j]), d, bias_tile + j * kTileLanes<T> + n);
-      }
-    }
-  } else {
-    const T* row_of[kMaxLanes];
-    const bool in_place = visible.data == nullptr && bias.key_stride == 1;
-    for (index_t n = 0; n < lanes.num_rows; ++n) {
-      if (in_place) {
-        row_of[n] = bias.data + lanes.head[n] * bias.head_stride + lanes.query[n] * bias.query_stride + keys.origin +
-                    keys.begin;
-      } else {
-        BiasRow(scores, keys, lanes.head[n], lanes.query[n], rows + n * kKeysPerTile);
-        row_of[n] = rows + n * kKeysPerTile + keys.begin;
-      }
-    }
-    RowsToTile(row_of, lanes.num_rows, used, keys.end - keys.begin, T{1}, bias_tile + keys.begin * kTileLanes<T>,
-               kTileLanes<T>);
-  }
-  for (index_t j = keys.begin; j < keys.end; ++j) {
-    for (index_t n = 0; n < used; n += kVectorLanes<T>) {
-      if (!hn::AllTrue(d, hn::Eq(hn::LoadU(d, bias_tile + j * kTileLanes<T> + n), hidden))) return true;
-    }
-  }
-  return false;
-}
 
 /// Everything that acts on scores of a tile, in vectors over lanes.
 template <class T>
@@ -176,12 +106,42 @@ struct ScoreModifier {
   }
 };
 
-/// Whether a tile needs ScoreModifier at all.
+/// Whether a tile needs nothing but, perhaps, its bias tile: no softcap, no ALiBi, and every lane's interval holds all
+/// its keys.
 template <class T>
 HWY_INLINE bool IsPlain(const Scores<T>& scores, const Lanes<T>& lanes, const KeyRange& keys) {
-  return scores.softcap == T{0} && scores.alibi_slopes == nullptr && !HasBiasTile(scores) &&
-         lanes.last_begin <= keys.origin + keys.begin && lanes.first_end >= keys.origin + keys.end;
+  return scores.softcap == T{0} && scores.alibi_slopes == nullptr && lanes.last_begin <= keys.origin + keys.begin &&
+         lanes.first_end >= keys.origin + keys.end;
 }
+
+/// End of the product with the keys for such a tile, as ScoreModifier::Apply would do it: C += bias, hidden where that
+/// is -infinity, whatever the product was; raises max and seen.
+template <class T>
+struct AddBias {
+  const T* bias;   // of the product's first row
+  const T* first;  // where that row goes; rows are those of a tile
+  T *max, *seen;
+  template <int MR, int NV, class D>
+  HWY_INLINE void Block(D d, hn::Vec<D> (&sum)[MR][NV], const T* c) const {
+    const auto hidden = hn::Set(d, -kInfinity<T>);
+    const T* const at = bias + (c - first);
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) {
+      const index_t n = v * kVectorLanes<T>;
+      auto largest = hn::LoadU(d, max + n), met = hn::LoadU(d, seen + n);
+#pragma GCC unroll 16
+      for (int r = 0; r < MR; ++r) {
+        const auto b = hn::LoadU(d, at + r * kTileLanes<T> + n);
+        const auto visible = hn::Ne(b, hidden);
+        sum[r][v] = hn::IfThenElse(visible, hn::Add(sum[r][v], b), hidden);
+        met = hn::IfThenElse(visible, hn::Set(d, T{1}), met);
+        largest = hn::Max(sum[r][v], largest);
+      }
+      hn::StoreU(largest, d, max + n);
+      hn::StoreU(met, d, seen + n);
+    }
+  }
+};
 
 }  // namespace multihead::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
