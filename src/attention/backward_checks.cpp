@@ -12,11 +12,11 @@ constexpr const char* kName = "attention_backward";
 
 void check_per_head(const Problem& p, const char* name, const OutputView<1>& view, const char* primal, bool given) {
   if (!view) return;
-  require(given, kName, std::string(name) + " needs options." + primal, {{primal, "absent"}});
+  require(given, kName, Rule(name, " needs options.", primal), {{primal, "absent"}});
   const DType wanted = p.f64 ? DType::f64 : DType::f32;
-  require<UnsupportedError>(view.dtype == wanted, kName, std::string(name) + " must be " + dtype_name(wanted),
+  require<UnsupportedError>(view.dtype == wanted, kName, Rule(name, " must be ", dtype_name(wanted)),
                             {{name, view.dtype}});
-  require(view.shape[0] == p.num_heads, kName, std::string(name) + " must have one entry a query head",
+  require(view.shape[0] == p.num_heads, kName, Rule(name, " must have one entry a query head"),
           {{name, view.shape[0]}, {"num_heads", p.num_heads}});
   check_writable(kName, name, view.shape.data(), view.stride.data(), 1);
 }
@@ -38,7 +38,7 @@ void check_overlap(const AttentionBackwardInput& input, const char* name, const 
   for (const auto& [input_name, view] :
        {std::pair{"q", &input.q}, {"k", &input.k}, {"v", &input.v}, {"out", &input.out}, {"dout", &input.dout}}) {
     const bool same = present && data == view->data && std::count(view->shape.begin(), view->shape.end(), 0) == 0;
-    require(!same, kName, std::string(name) + " must not overlap the inputs",
+    require(!same, kName, Rule(name, " must not overlap the inputs"),
             {{name, std::string("the buffer of ") + input_name}});
   }
 }

@@ -47,9 +47,9 @@ void check_selection(const char* name, const TensorView<const index_t, 1>& chose
   std::vector<bool> seen(static_cast<std::size_t>(count));
   for (index_t n = 0; n < chosen.shape(0); ++n) {
     const index_t index = chosen(n);
-    require(index >= 0 && index < count, kName, std::string("probs.") + name + " must lie in [0, extent)",
+    require(index >= 0 && index < count, kName, Rule("probs.", name, " must lie in [0, extent)"),
             {{"entry", n}, {"value", index}, {"extent", count}});
-    require(!seen[static_cast<std::size_t>(index)], kName, std::string("probs.") + name + " must be distinct",
+    require(!seen[static_cast<std::size_t>(index)], kName, Rule("probs.", name, " must be distinct"),
             {{"entry", n}, {"value", index}});
     seen[static_cast<std::size_t>(index)] = true;
   }
@@ -77,13 +77,13 @@ void check_outputs(const Problem& p, const AttentionInput& input, const Attentio
   check_selection("rows", selection.rows, p.seqlen_q);
   if (!output.probs) return;
   const DType wanted = p.f64 ? DType::f64 : DType::f32;
-  require<UnsupportedError>(output.probs.dtype == wanted, kName, std::string("probs must be ") + dtype_name(wanted),
+  require<UnsupportedError>(output.probs.dtype == wanted, kName, Rule("probs must be ", dtype_name(wanted)),
                             {{"probs", output.probs.dtype}});
   const index_t shape[4] = {p.batch, selection.heads ? selection.heads.shape(0) : p.num_heads,
                             selection.rows ? selection.rows.shape(0) : p.seqlen_q, p.seqlen_kv};
   require(std::equal(shape, shape + 4, output.probs.shape.begin()), kName,
           "probs must be [B, heads, rows, Skv] of the selection",
-          {{"probs", shape_text(output.probs.shape.data(), 4)}, {"wanted", shape_text(shape, 4)}});
+          {{"probs", Extents(output.probs.shape.data(), 4)}, {"wanted", Extents(shape, 4)}});
   require(output.probs.shape[3] == 1 || output.probs.stride[3] == 1, kName, "the last axis must be contiguous",
           {{"tensor", "probs"}, {"stride", output.probs.stride[3]}});
   check_writable(kName, "probs", output.probs.shape.data(), output.probs.stride.data(), 4);

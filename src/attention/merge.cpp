@@ -20,11 +20,10 @@ constexpr T kEmpty = -std::numeric_limits<T>::infinity();
 
 template <int R>
 void check_same(const char* name, const InputView<R>& view, const char* first_name, const InputView<R>& first) {
-  require(bool(view), kName, std::string(name) + " must be given", {{name, "absent"}});
-  require<UnsupportedError>(view.dtype == first.dtype, kName,
-                            std::string(name) + " must have the dtype of " + first_name,
+  require(bool(view), kName, Rule(name, " must be given"), {{name, "absent"}});
+  require<UnsupportedError>(view.dtype == first.dtype, kName, Rule(name, " must have the dtype of ", first_name),
                             {{name, view.dtype}, {first_name, first.dtype}});
-  require(view.shape == first.shape, kName, std::string(name) + " must have the shape of " + first_name,
+  require(view.shape == first.shape, kName, Rule(name, " must have the shape of ", first_name),
           {{name, shape_text(view.shape.data(), R)}, {first_name, shape_text(first.shape.data(), R)}});
 }
 

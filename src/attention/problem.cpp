@@ -12,8 +12,8 @@ namespace {
 constexpr index_t kFarAway = index_t{1} << 61;  // diagonals beyond this hide or show everything just the same
 
 template <int R>
-std::string text_of(const InputView<R>& view) {
-  return shape_text(view.shape.data(), R);
+Extents text_of(const InputView<R>& view) {
+  return {view.shape.data(), R};
 }
 
 bool is_f32_like(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
@@ -26,9 +26,9 @@ void check_dtype(std::string_view function, std::string_view name, DType dtype, 
 
 void check_float_dtype(std::string_view function, std::string_view name, DType dtype, bool f64) {
   const DType wanted = f64 ? DType::f64 : DType::f32;
-  require<UnsupportedError>(
-      dtype == wanted, function, std::string(name) + " must be " + dtype_name(wanted) + (f64 ? " beside f64 q" : ""),
-      {{name, dtype}}, dtype == DType::boolean ? "a boolean mask goes into options.mask.visible" : "");
+  require<UnsupportedError>(dtype == wanted, function,
+                            Rule(name, " must be ", dtype_name(wanted), f64 ? " beside f64 q" : ""), {{name, dtype}},
+                            dtype == DType::boolean ? "a boolean mask goes into options.mask.visible" : "");
 }
 
 struct Checker {
@@ -37,7 +37,7 @@ struct Checker {
   const AttentionOptions& opt;
   Problem p;
 
-  void need(bool condition, std::string_view rule, std::initializer_list<Got> got, std::string_view hint = {}) const {
+  void need(bool condition, const Rule& rule, std::initializer_list<Got> got, std::string_view hint = {}) const {
     require(condition, function, rule, got, hint);
   }
 
@@ -92,16 +92,16 @@ struct Checker {
 
   void offsets(std::string_view name, const TensorView<const index_t, 1>& cu, index_t tokens, index_t& longest) const {
     need(cu.shape(0) >= 1 && cu(0) == 0, "cu_seqlens must start with 0",
-         {{"offsets", std::string(name)}, {"size", cu.shape(0)}, {"first", cu.shape(0) >= 1 ? cu(0) : index_t{-1}}});
+         {{"offsets", name}, {"size", cu.shape(0)}, {"first", cu.shape(0) >= 1 ? cu(0) : index_t{-1}}});
     longest = 0;
     for (index_t b = 0; b + 1 < cu.shape(0); ++b) {
       need(cu(b + 1) >= cu(b), "cu_seqlens must not decrease",
-           {{"offsets", std::string(name)}, {"b", b}, {"begin", cu(b)}, {"end", cu(b + 1)}});
+           {{"offsets", name}, {"b", b}, {"begin", cu(b)}, {"end", cu(b + 1)}});
       longest = std::max(longest, cu(b + 1) - cu(b));
     }
     const index_t last = cu(cu.shape(0) - 1);
     need(last == tokens, "the last offset must equal the number of tokens",
-         {{"offsets", std::string(name)}, {"last", last}, {"tokens", tokens}});
+         {{"offsets", name}, {"last", last}, {"tokens", tokens}});
   }
 
   void batch() {
@@ -134,10 +134,10 @@ struct Checker {
 
   void lengths(std::string_view name, const TensorView<const index_t, 1>& view, index_t most) const {
     if (!view) return;
-    need(view.shape(0) == p.batch, std::string(name) + " must have one entry a sequence",
+    need(view.shape(0) == p.batch, Rule(name, " must have one entry a sequence"),
          {{name, view.shape(0)}, {"batch", p.batch}});
     for (index_t b = 0; b < p.batch; ++b) {
-      need(view(b) >= 0 && view(b) <= most, std::string(name) + " must lie in [0, extent]",
+      need(view(b) >= 0 && view(b) <= most, Rule(name, " must lie in [0, extent]"),
            {{"b", b}, {name, view(b)}, {"extent", most}});
     }
   }
@@ -163,8 +163,7 @@ struct Checker {
   void mask() const {
     const Mask& m = opt.mask;
     for (const auto& [name, side] : {std::pair{"window_left", m.window_left}, {"window_right", m.window_right}}) {
-      if (side)
-        need(*side >= 0, std::string(name) + " must not be negative", {{name, *side}}, "leave it unset to see all");
+      if (side) need(*side >= 0, Rule(name, " must not be negative"), {{name, *side}}, "leave it unset to see all");
     }
     const bool explicit_corner = m.causal == Causal::top_left || m.causal == Causal::bottom_right;
     need(!(explicit_corner && m.diagonal_offset), "diagonal_offset goes with Causal::at_offset or Causal::off",
@@ -189,16 +188,15 @@ struct Checker {
   void broadcasts(std::string_view name, const InputView<4>& view) const {
     const index_t full[4] = {p.batch, p.num_heads, p.seqlen_q, p.seqlen_kv};
     for (int axis = 0; axis < 4; ++axis) {
-      need(view.shape[axis] == full[axis] || view.shape[axis] == 1,
-           std::string(name) + " must broadcast to [B, H, Sq, Skv]",
-           {{name, text_of(view)}, {"[B, H, Sq, Skv]", shape_text(full, 4)}});
+      need(view.shape[axis] == full[axis] || view.shape[axis] == 1, Rule(name, " must broadcast to [B, H, Sq, Skv]"),
+           {{name, text_of(view)}, {"[B, H, Sq, Skv]", Extents(full, 4)}});
     }
   }
 
   void per_head(std::string_view name, const InputView<1>& view) const {
     if (!view) return;
     check_float_dtype(function, name, view.dtype, p.f64);
-    need(view.shape[0] == p.num_heads, std::string(name) + " must have one entry a query head",
+    need(view.shape[0] == p.num_heads, Rule(name, " must have one entry a query head"),
          {{name, view.shape[0]}, {"num_heads", p.num_heads}});
   }
 
@@ -248,12 +246,10 @@ void check_tokens(std::string_view function, std::string_view name, const InputV
   if (!view) return;
   check_dtype(function, name, view.dtype, f64);
   const index_t wanted[4] = {batch, tokens, heads, width};
-  require(std::equal(wanted, wanted + 4, view.shape.begin()), function,
-          std::string(name) + " must be " + std::string(shape_name),
-          {{name, text_of(view)}, {shape_name, shape_text(wanted, 4)}});
+  require(std::equal(wanted, wanted + 4, view.shape.begin()), function, Rule(name, " must be ", shape_name),
+          {{name, text_of(view)}, {shape_name, Extents(wanted, 4)}});
   require(view.shape[3] == 1 || view.stride[3] == 1, function, "the last axis must be contiguous",
-          {{"tensor", std::string(name)}, {"stride", view.stride[3]}},
-          "copy it, or view it with the feature axis last");
+          {{"tensor", name}, {"stride", view.stride[3]}}, "copy it, or view it with the feature axis last");
 }
 
 void check_row_values(std::string_view function, std::string_view name, const InputView<3>& view,
@@ -262,8 +258,8 @@ void check_row_values(std::string_view function, std::string_view name, const In
   check_float_dtype(function, name, view.dtype, problem.f64);
   const index_t wanted[3] = {problem.packed ? 1 : problem.batch, problem.num_heads, problem.tokens_q};
   const char* form = problem.packed ? "[1, H, total_q]" : "[B, H, Sq]";
-  require(std::equal(wanted, wanted + 3, view.shape.begin()), function, std::string(name) + " must be " + form,
-          {{name, text_of(view)}, {form, shape_text(wanted, 3)}});
+  require(std::equal(wanted, wanted + 3, view.shape.begin()), function, Rule(name, " must be ", form),
+          {{name, text_of(view)}, {form, Extents(wanted, 3)}});
 }
 
 void check_writable(std::string_view function, std::string_view name, const index_t* shape, const index_t* stride,
@@ -271,7 +267,7 @@ void check_writable(std::string_view function, std::string_view name, const inde
   if (std::count(shape, shape + rank, 0) > 0) return;  // nothing is written
   for (int axis = 0; axis < rank; ++axis) {
     require(shape[axis] <= 1 || stride[axis] != 0, function, "an output must not be expanded",
-            {{"tensor", std::string(name)}, {"shape", shape_text(shape, rank)}, {"stride", shape_text(stride, rank)}});
+            {{"tensor", name}, {"shape", Extents(shape, rank)}, {"stride", Extents(stride, rank)}});
   }
 }
 

@@ -4,11 +4,21 @@
 
 namespace multihead {
 
-Got::Got(std::string_view n, double v) : name(n) {
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, v).ptr;  // shortest text that reads back the same
-  value.assign(buffer, end);
-}
+namespace {
+
+struct ToText {
+  std::string operator()(index_t v) const { return std::to_string(v); }
+  std::string operator()(std::size_t v) const { return std::to_string(v); }
+  std::string operator()(double v) const {
+    char buffer[32];
+    return {buffer, std::to_chars(buffer, buffer + sizeof buffer, v).ptr};  // shortest that reads back the same
+  }
+  std::string operator()(std::string_view v) const { return std::string(v); }
+  std::string operator()(const std::string& v) const { return v; }
+  std::string operator()(const Extents& v) const { return shape_text(v.extent.data(), v.rank); }
+};
+
+}  // namespace
 
 std::string shape_text(const index_t* shape, int rank) {
   std::string text = "[";
@@ -22,7 +32,7 @@ std::string error_text(std::string_view function, std::string_view rule, std::in
   text.append(function).append(": ").append(rule);
   bool first = true;
   for (const Got& g : got) {
-    text.append(first ? ", got " : ", ").append(g.name).append("=").append(g.value);
+    text.append(first ? ", got " : ", ").append(g.name).append("=").append(std::visit(ToText(), g.value));
     first = false;
   }
   if (!hint.empty()) text.append("; ").append(hint);
