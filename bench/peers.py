@@ -76,6 +76,7 @@ def main():
         parser.error(f"unknown work {unknown[0]}; known: {WORKS}")
 
     rows = []
+    options.output.parent.mkdir(parents=True, exist_ok=True)
     print(table.header())
     for threads in options.threads:
         if threads > len(os.sched_getaffinity(0)):
@@ -84,8 +85,7 @@ def main():
         for row in rows_of(options, threads):
             rows.append(row)
             print(table.line(row), flush=True)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(rows, indent=1) + "\n")
+            options.output.write_text(json.dumps(rows, indent=1) + "\n")
     print(table.summary(rows))
     print(options.output)
 

@@ -1,15 +1,11 @@
 """One row of the result: compare, then time."""
 
-import time
-
 from timing import median_times
-
-LONG_SECONDS, TOO_SLOW = 1.0, 10  # a call that long, and so many times the fastest, is not repeated: its time must do
 
 
 def ready_calls(method, case, engines, check, say):
-    """Of each engine that can do the case: its call, its error, how long the call took; and the errors of wrong ones."""
-    calls, errors, spent, wrong = {}, {}, {}, {}
+    """Of each engine that can do the case: its call and its error; and the errors of those that are wrong."""
+    calls, errors, wrong = {}, {}, {}
     for engine in engines:
         make = getattr(engine, method, None)
         if make is None:
@@ -18,10 +14,7 @@ def ready_calls(method, case, engines, check, say):
             call = make(case)
             if call is None:
                 continue
-            begin = time.perf_counter()
-            result = call.run()
-            spent[engine.name] = time.perf_counter() - begin
-            result = call.read(result)
+            result = call.read(call.run())
         except Exception as error:  # whatever an engine throws at what it cannot do
             say(f"{engine.name} cannot: {str(error).strip().splitlines()[0][:150]}")
             continue
@@ -30,7 +23,7 @@ def ready_calls(method, case, engines, check, say):
             wrong[engine.name] = error
         else:
             calls[engine.name], errors[engine.name] = call, error
-    return calls, errors, spent, wrong
+    return calls, errors, wrong
 
 
 def make_row(work, shape, threads, method, case, ours, peers, say):
@@ -38,19 +31,17 @@ def make_row(work, shape, threads, method, case, ours, peers, say):
         say(f"{work} {shape}: {text}")
 
     check = case.check_gradients if method == "backward" else case.check
-    calls, errors, spent, wrong = ready_calls(method, case, [ours, *peers], check, tell)
+    calls, errors, wrong = ready_calls(method, case, [ours, *peers], check, tell)
     for name, error in wrong.items():
         tell(f"{name} is wrong by {error:.1e}")
     if ours.name in wrong:
         raise SystemExit(f"{work} {shape}: multihead is wrong by {wrong[ours.name]:.1e}; nothing is timed")
 
-    too_long = max(LONG_SECONDS, TOO_SLOW * min(spent[name] for name in calls))
-    slow = {name: spent[name] for name in calls if name != ours.name and spent[name] > too_long}
-    runs = {name: call.run for name, call in calls.items() if name not in slow}
+    runs = {name: call.run for name, call in calls.items()}
     if method == "decode":
         runs["read"] = ours.reader(case.k, case.v)
     peak = ours.peak() * threads
-    times = slow | median_times(runs, always=(ours.name, "read"))
+    times = median_times(runs, always=(ours.name, "read"))
     read_seconds = times.pop("read", None)
     return as_row({"work": work, "shape": shape, "dtype": case.dtype, "threads": threads}, ours.name, times, errors,
                   case.flops(5) if method == "backward" else case.flops(), peak) | \

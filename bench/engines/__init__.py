@@ -26,7 +26,7 @@ class Call:
 
 
 # module: classes. Classes of one module are ways of one library that are each the best at something.
-PEERS = {"pytorch": ["Torch", "TorchPlain", "TorchJagged", "TorchLoop"],
+PEERS = {"pytorch": ["Torch", "TorchPlain", "TorchJagged", "TorchLoop", "TorchFlex"],
          "onnx_runtime": ["OnnxRuntime", "OnnxRuntimeContrib", "OnnxRuntimeGrouped"],
          "open_vino": ["OpenVino"], "jax_xla": ["Jax"], "one_dnn": ["OneDnn"], "c_translate": ["CTranslate"],
          "open_blas": ["OpenBlas"]}

@@ -141,6 +141,27 @@ class TorchLoop:
                     lambda r: {"out": np.concatenate([array(x)[0] for x in r])})
 
 
+class TorchFlex:
+    """flex_attention, compiled: it leaves out hidden blocks. A minute of compilation a shape, so for windows alone."""
+    name = "torch-flex"
+
+    def __init__(self, threads):
+        pass
+
+    def attention(self, case):
+        if case.window is None or not case.causal:
+            return None
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+        q, k, v = map(tensor, (case.q, case.k, case.v))
+
+        def visible(b, h, i, j):
+            return (j <= i) & (i - j <= case.window)
+
+        blocks = create_block_mask(visible, None, None, case.seqlen_q, case.seqlen_kv, device="cpu")
+        attend = torch.compile(flex_attention, dynamic=False)
+        return Call(inference(lambda: attend(q, k, v, block_mask=blocks)), lambda r: {"out": array(r)})
+
+
 class SentenceModel(torch.nn.Module):
     """token ids [B, S] and keep [B, S] -> embeddings [B, E]: mean over the tokens, length 1."""
 
