@@ -1,11 +1,14 @@
 """One row of the result: compare, then time."""
 
-from timing import median_times
+from timing import median_times, seconds
+
+ENDLESS_SECONDS = 10.0  # a call of that length is not repeated: no row that it could win takes so long
+REST_SECONDS = 0.03  # for the threads of other engines, which spin after their work (OpenBLAS for 27 ms), to go to sleep
 
 
 def ready_calls(method, case, engines, check, say):
-    """Of each engine that can do the case: its call and its error; and the errors of those that are wrong."""
-    calls, errors, wrong = {}, {}, {}
+    """Of each engine that can do the case: its call, error and seconds; and the errors of those that are wrong."""
+    calls, errors, spent, wrong = {}, {}, {}, {}
     for engine in engines:
         make = getattr(engine, method, None)
         if make is None:
@@ -14,7 +17,9 @@ def ready_calls(method, case, engines, check, say):
             call = make(case)
             if call is None:
                 continue
-            result = call.read(call.run())
+            kept = []
+            spent[engine.name] = seconds(lambda: kept.append(call.run()))
+            result = call.read(kept[0])
         except Exception as error:  # whatever an engine throws at what it cannot do
             say(f"{engine.name} cannot: {str(error).strip().splitlines()[0][:150]}")
             continue
@@ -23,7 +28,7 @@ def ready_calls(method, case, engines, check, say):
             wrong[engine.name] = error
         else:
             calls[engine.name], errors[engine.name] = call, error
-    return calls, errors, wrong
+    return calls, errors, spent, wrong
 
 
 def make_row(work, shape, threads, method, case, ours, peers, say):
@@ -31,17 +36,18 @@ def make_row(work, shape, threads, method, case, ours, peers, say):
         say(f"{work} {shape}: {text}")
 
     check = case.check_gradients if method == "backward" else case.check
-    calls, errors, wrong = ready_calls(method, case, [ours, *peers], check, tell)
+    calls, errors, spent, wrong = ready_calls(method, case, [ours, *peers], check, tell)
     for name, error in wrong.items():
         tell(f"{name} is wrong by {error:.1e}")
     if ours.name in wrong:
         raise SystemExit(f"{work} {shape}: multihead is wrong by {wrong[ours.name]:.1e}; nothing is timed")
 
-    runs = {name: call.run for name, call in calls.items()}
+    endless = {name: spent[name] for name in calls if spent[name] > ENDLESS_SECONDS and name != ours.name}
+    runs = {name: call.run for name, call in calls.items() if name not in endless}
     if method == "decode":
         runs["read"] = ours.reader(case.k, case.v)
     peak = ours.peak() * threads
-    times = median_times(runs, always=(ours.name, "read"))
+    times = endless | median_times(runs, always=(ours.name, "read"), rest=REST_SECONDS * (threads > 1))
     read_seconds = times.pop("read", None)
     return as_row({"work": work, "shape": shape, "dtype": case.dtype, "threads": threads}, ours.name, times, errors,
                   case.flops(5) if method == "backward" else case.flops(), peak) | \

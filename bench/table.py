@@ -1,14 +1,18 @@
 """Rows as text: a line while they are measured, and the Markdown tables of README.md and docs/performance.md.
 
-    bench/table.py readme|all [build/bench/peers.json]
+    bench/table.py readme|goals|all [build/bench/peers.json]     prints one
+    bench/table.py update [build/bench/peers.json]               puts them into the two files, below their marks
 """
 
 import json
 import math
 import pathlib
+import re
 import sys
 
-PEERS_JSON = pathlib.Path(__file__).resolve().parent.parent / "build/bench/peers.json"
+import goals
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # work, shape, what README calls it
 README = [("core", "base-128", "128 tokens, 8 heads of 64"), ("core", "base-512", "512 tokens, 8 heads of 64"),
@@ -20,7 +24,10 @@ README = [("core", "base-128", "128 tokens, 8 heads of 64"), ("core", "base-512"
           ("backward", "base-512", "backward, 512 tokens, 8 heads of 64"),
           ("decode", "llama-1b-32768", "decode, Llama-3.2-1B heads, 32768 keys"),
           ("layer", "base-128", "whole layer, 128 tokens, d_model 512"),
-          ("encode", "minilm-1", "MiniLM-L6, a sentence"), ("encode", "minilm-32", "MiniLM-L6, a batch of 32 sentences")]
+          ("encode", "minilm-1", "MiniLM-L6, 32 sentences one at a time"),
+          ("encode", "minilm-32", "MiniLM-L6, 32 sentences at once")]
+LIBRARIES = {"onnxruntime": "ONNX Runtime", "torch": "PyTorch", "openvino": "OpenVINO", "jax": "JAX", "onednn": "oneDNN",
+             "ctranslate2": "CTranslate2", "openblas": "OpenBLAS"}
 
 
 def header():
@@ -51,9 +58,9 @@ def milliseconds(value):
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
-def cells(row):
+def cells(row, name=str):
     share = (f"{row['read_share']:.0%} of reading" if "read_share" in row else f"{row['peak_share']:.0%}").replace("%", " %")
-    peer = f"{milliseconds(row['best_peer_ms'])} ms ({row['best_peer']})" if row["best_peer"] else "none"
+    peer = f"{milliseconds(row['best_peer_ms'])} ms ({name(row['best_peer'])})" if row["best_peer"] else "none"
     ratio = f"{row['ratio']:.2f}" if row["ratio"] else ""
     return f"{milliseconds(row['ours_ms'])} ms | {peer} | {ratio} | {share} |"
 
@@ -61,21 +68,40 @@ def cells(row):
 def readme(rows):
     by_name = {(row["work"], row["shape"]): row for row in rows if row["threads"] == 1}
     lines = ["| work | multihead | best peer | ratio | of FMA peak |", "|---|---|---|---|---|"]
-    lines += [f"| {title} | {cells(by_name[work, shape])}" for work, shape, title in README if (work, shape) in by_name]
+    lines += [f"| {title} | {cells(by_name[work, shape], lambda name: LIBRARIES[name.split('-')[0]])}" for work, shape, title in README if (work, shape) in by_name]
     return "\n".join(lines)
 
 
 def all_rows(rows):
     lines = ["| work | shape | threads | multihead | best peer | ratio | of FMA peak | error |", "|---|---|---|---|---|---|---|---|"]
     lines += [f"| {row['work']} | {row['shape']} | {row['threads']} | {cells(row)} {row['error']:.0e} |" for row in rows]
-    return "\n".join([*lines, "", summary(rows) + "."])
+    return "\n".join(lines)
+
+
+TABLES = {"readme": readme, "goals": goals.table, "all": all_rows}
+FILES = {"readme": "README.md", "goals": "docs/performance.md", "all": "docs/performance.md"}
+
+
+def update(rows):
+    """Replaces what stands between a mark and the next empty line."""
+    for name, make in TABLES.items():
+        path, mark = ROOT / FILES[name], f"<!-- bench/table.py {name} -->\n"
+        old = path.read_text()
+        new = re.sub(re.escape(mark) + r"(.+\n)*", lambda _: mark + make(rows) + "\n", old)
+        if mark not in old:
+            sys.exit(f"{path}: must have the line {mark.strip()}")
+        path.write_text(new)
 
 
 def main():
-    if not 2 <= len(sys.argv) <= 3 or sys.argv[1] not in ("readme", "all"):
+    if not 2 <= len(sys.argv) <= 3 or sys.argv[1] not in (*TABLES, "update"):
         sys.exit(__doc__)
-    path = pathlib.Path(sys.argv[2]) if len(sys.argv) == 3 else PEERS_JSON
-    print({"readme": readme, "all": all_rows}[sys.argv[1]](json.loads(path.read_text())))
+    path = pathlib.Path(sys.argv[2]) if len(sys.argv) == 3 else ROOT / "build/bench/peers.json"
+    rows = json.loads(path.read_text())
+    if sys.argv[1] == "update":
+        update(rows)
+    else:
+        print(TABLES[sys.argv[1]](rows))
 
 
 if __name__ == "__main__":
