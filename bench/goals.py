@@ -74,7 +74,8 @@ GOALS = [
     ("the same: best peer / ours", TIMES, 1.5, 2.0, ratio("layer", "base-128")),
     ("layer, 512 tokens, 1 to 16 heads: slowest above fastest", PERCENT, 0.12, 0.08,
      spread(["heads-1", "heads-2", "heads-4", "base-512", "heads-16"])),
-    ("two threads against one, 512 tokens and more", TIMES, 1.85, 1.95, two_threads("base-512", "base-2048", "base-8192")),
+    ("two threads against one, 512 tokens and more", TIMES, 1.85, 1.95,
+     two_threads("base-512", "base-2048", "base-8192")),
     ("128 tokens", TIMES, 1.55, 1.7, two_threads("base-128")),
     ("MiniLM-L6, a sentence: best peer / ours", TIMES, 1.3, 1.6, ratio("encode", "minilm-1")),
     ("32 sentences", TIMES, 1.3, 1.6, ratio("encode", "minilm-32"))]

@@ -26,12 +26,13 @@ README = [("core", "base-128", "128 tokens, 8 heads of 64"), ("core", "base-512"
           ("layer", "base-128", "whole layer, 128 tokens, d_model 512"),
           ("encode", "minilm-1", "MiniLM-L6, 32 sentences one at a time"),
           ("encode", "minilm-32", "MiniLM-L6, 32 sentences at once")]
-LIBRARIES = {"onnxruntime": "ONNX Runtime", "torch": "PyTorch", "openvino": "OpenVINO", "jax": "JAX", "onednn": "oneDNN",
-             "ctranslate2": "CTranslate2", "openblas": "OpenBLAS"}
+LIBRARIES = {"onnxruntime": "ONNX Runtime", "torch": "PyTorch", "openvino": "OpenVINO", "jax": "JAX",
+             "onednn": "oneDNN", "ctranslate2": "CTranslate2", "openblas": "OpenBLAS"}
 
 
 def header():
-    return f"{'work':9}{'shape':20}{'thr':>3}{'ours ms':>10}{'peak':>6}{'read':>6}  {'best peer':16}{'ms':>10}{'ratio':>7}{'error':>9}"
+    return (f"{'work':9}{'shape':20}{'thr':>3}{'ours ms':>10}{'peak':>6}{'read':>6}"
+            f"  {'best peer':16}{'ms':>10}{'ratio':>7}{'error':>9}")
 
 
 def line(row):
@@ -59,7 +60,8 @@ def milliseconds(value):
 
 
 def cells(row, name=str):
-    share = (f"{row['read_share']:.0%} of reading" if "read_share" in row else f"{row['peak_share']:.0%}").replace("%", " %")
+    share = f"{row['read_share']:.0%} of reading" if "read_share" in row else f"{row['peak_share']:.0%}"
+    share = share.replace("%", " %")
     peer = f"{milliseconds(row['best_peer_ms'])} ms ({name(row['best_peer'])})" if row["best_peer"] else "none"
     ratio = f"{row['ratio']:.2f}" if row["ratio"] else ""
     return f"{milliseconds(row['ours_ms'])} ms | {peer} | {ratio} | {share} |"
@@ -68,13 +70,17 @@ def cells(row, name=str):
 def readme(rows):
     by_name = {(row["work"], row["shape"]): row for row in rows if row["threads"] == 1}
     lines = ["| work | multihead | best peer | ratio | of FMA peak |", "|---|---|---|---|---|"]
-    lines += [f"| {title} | {cells(by_name[work, shape], lambda name: LIBRARIES[name.split('-')[0]])}" for work, shape, title in README if (work, shape) in by_name]
+    for work, shape, title in README:
+        if (work, shape) in by_name:
+            lines.append(f"| {title} | {cells(by_name[work, shape], lambda name: LIBRARIES[name.split('-')[0]])}")
     return "\n".join(lines)
 
 
 def all_rows(rows):
-    lines = ["| work | shape | threads | multihead | best peer | ratio | of FMA peak | error |", "|---|---|---|---|---|---|---|---|"]
-    lines += [f"| {row['work']} | {row['shape']} | {row['threads']} | {cells(row)} {row['error']:.0e} |" for row in rows]
+    lines = ["| work | shape | threads | multihead | best peer | ratio | of FMA peak | error |",
+             "|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        lines.append(f"| {row['work']} | {row['shape']} | {row['threads']} | {cells(row)} {row['error']:.0e} |")
     return "\n".join(lines)
 
 

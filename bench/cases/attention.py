@@ -15,7 +15,8 @@ def numpy_dtype(name):
 
 class AttentionCase:
     def __init__(self, words, seed=1):
-        self.batch, self.seqlen_q, self.seqlen_kv, self.num_heads, self.num_kv_heads, self.head_dim = map(int, words[:6])
+        self.batch, self.seqlen_q, self.seqlen_kv = map(int, words[:3])
+        self.num_heads, self.num_kv_heads, self.head_dim = map(int, words[3:6])
         options = dict(word.partition("=")[::2] for word in words[6:])
         self.causal = "causal" in options  # bottom right; equal to top left where Sq = Skv, which is all that is timed
         self.window = int(options["window"]) if "window" in options else None
@@ -97,7 +98,8 @@ class AttentionCase:
         largest = scores.max()
         probs = np.exp(scores - largest)
         total = probs.sum()
-        return {"probs": probs / total, "lse": largest + np.log(total), "out": probs @ self.v[b, :, g].astype(float) / total}
+        out = probs @ self.v[b, :, g].astype(float) / total
+        return {"out": out, "probs": probs / total, "lse": largest + np.log(total)}
 
     def check(self, result):
         """Largest difference to double precision on some rows, and whether it is more than rounding."""

@@ -1,4 +1,4 @@
-"""Sequences of unequal length: q, k, v packed as [total, heads, D], and padded as [B, S, heads, D] for those who pad."""
+"""Sequences of unequal length: q, k, v packed as [total, heads, D]; for those who pad, as [B, S, heads, D]."""
 
 import numpy as np
 

@@ -45,8 +45,11 @@ class Jax:
             named["key_value_seq_lengths"] = case.seqlens.astype(np.int32)
         if "lse" in case.outputs:
             options["return_residual"] = True
-        run = compiled(lambda q, k, v, *rest: jax.nn.dot_product_attention(q, k, v, **dict(zip(named, rest)), **options),
-                       case.q, case.k, case.v, *named.values())
+
+        def attend(q, k, v, *rest):
+            return jax.nn.dot_product_attention(q, k, v, **dict(zip(named, rest)), **options)
+
+        run = compiled(attend, case.q, case.k, case.v, *named.values())
         if "lse" in case.outputs:
             return Call(run, lambda r: {"out": np.asarray(r[0]), "lse": np.asarray(r[1]).transpose(0, 2, 1)})
         return Call(run, lambda r: {"out": np.asarray(r, np.float32)})

@@ -58,7 +58,7 @@ class Multihead:
                       window_left=-1 if case.window is None else case.window,
                       dtype=("f32", "bf16", "f16").index(case.dtype),
                       bias_heads=0 if case.bias is None else len(case.bias))
-        a.arrays = dict(q=case.q, k=case.k, v=case.v, seqlens=case.seqlens, bias=case.bias, visible=case.visible) | arrays
+        a.arrays = {n: getattr(case, n) for n in ("q", "k", "v", "seqlens", "bias", "visible")} | arrays
         for name, array in a.arrays.items():
             setattr(a, name, address(array))
         return a
@@ -80,7 +80,8 @@ class Multihead:
     def backward(self, case):
         rows = np.empty((2, case.batch, case.num_heads, case.seqlen_q), np.float32)
         gradients = {"dq": np.empty_like(case.q), "dk": np.empty_like(case.k), "dv": np.empty_like(case.v)}
-        a = self.arguments(case, out=np.empty_like(case.q), row_max=rows[0], row_sum=rows[1], dout=case.dout, **gradients)
+        a = self.arguments(case, out=np.empty_like(case.q), row_max=rows[0], row_sum=rows[1], dout=case.dout,
+                           **gradients)
         self.forward(a)()
         return Call(lambda: self.library.multihead_bench_backward(ctypes.byref(a), self.threads), lambda _: gradients)
 

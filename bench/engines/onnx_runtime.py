@@ -32,15 +32,18 @@ class Runtime:
     def session(self, model):
         return onnxruntime.InferenceSession(model, self.options, ["CPUExecutionProvider"])
 
-    def graph(self, nodes, inputs, outputs, constants=()):
-        """Runs nodes on NumPy inputs. `outputs` maps names to element types; None stands for f32."""
+    def session_of(self, nodes, inputs, outputs, constants=()):
+        """Inputs and constants are arrays by name; `outputs` maps names to element types, None standing for f32."""
         info = helper.make_tensor_value_info
-        initializers = [helper.make_tensor(n, TYPES[x.dtype.name], x.shape, x.tobytes(), raw=True)
-                        for n, x in dict(constants).items()]
         graph = helper.make_graph(nodes, "bench", [info(n, TYPES[x.dtype.name], x.shape) for n, x in inputs.items()],
-                                  [info(n, kind or TensorProto.FLOAT, None) for n, kind in outputs.items()], initializers)
+                                  [info(n, kind or TensorProto.FLOAT, None) for n, kind in outputs.items()],
+                                  [helper.make_tensor(n, TYPES[x.dtype.name], x.shape, x.tobytes(), raw=True)
+                                   for n, x in dict(constants).items()])
         opsets = [helper.make_opsetid("", 23), helper.make_opsetid(OWN, 1)]
-        session = self.session(helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString())
+        return self.session(helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString())
+
+    def graph(self, nodes, inputs, outputs, constants=()):
+        session = self.session_of(nodes, inputs, outputs, constants)
         return lambda: session.run(list(outputs), inputs)
 
 
@@ -54,7 +57,8 @@ class OnnxRuntime(Runtime):
         inputs = dict(zip("qkv", map(heads_first, (case.q, case.k, case.v))))
         mask = case.bias[None] if case.bias is not None else None if case.is_plain else case.dense_mask()
         if mask is not None:
-            inputs["mask"] = np.ascontiguousarray(np.broadcast_to(mask, (*mask.shape[:2], case.seqlen_q, case.seqlen_kv)))
+            shape = *mask.shape[:2], case.seqlen_q, case.seqlen_kv  # it takes no mask without an axis of queries
+            inputs["mask"] = np.ascontiguousarray(np.broadcast_to(mask, shape))
         names, outputs, attributes = list(inputs), {"out": TYPES[case.q.dtype.name]}, {}
         if "probs" in case.outputs:
             names += [""] * (6 - len(names))
@@ -141,30 +145,21 @@ class OnnxRuntimeGrouped(Runtime):
         """The newest key comes with the query; the others lie in a cache that is input and output at once."""
         if case.dtype == "bf16":
             return None
-        kind, element = case.q.dtype, TYPES[case.q.dtype.name]
-        cache_shape = (case.batch, case.num_kv_heads, case.seqlen_kv, case.head_dim)
-        fresh = {"q": heads_joined(case.q), "k": heads_joined(case.k[:, -1:]), "v": heads_joined(case.v[:, -1:]),
-                 "last": np.full(case.batch, case.seqlen_kv - 1, np.int32), "total": np.array(case.seqlen_kv, np.int32)}
-        attention = node("GroupQueryAttention", ["q", "k", "v", "k_past", "v_past", "last", "total"],
-                         ["out", "k_now", "v_now"], domain=OWN, num_heads=case.num_heads, kv_num_heads=case.num_kv_heads)
-        info = helper.make_tensor_value_info
-        graph = helper.make_graph(
-            [attention], "decode",
-            [info(n, TYPES[x.dtype.name], x.shape) for n, x in fresh.items()] +
-            [info(n, element, cache_shape) for n in ("k_past", "v_past")],
-            [info("out", element, fresh["q"].shape)] + [info(n, element, cache_shape) for n in ("k_now", "v_now")])
-        opsets = [helper.make_opsetid("", 23), helper.make_opsetid(OWN, 1)]
-        session = self.session(helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString())
-        binding = session.io_binding()
-        value = onnxruntime.OrtValue.ortvalue_from_numpy
-        kept = {n: value(x) for n, x in fresh.items()}
-        for n, x in (("k", case.k), ("v", case.v)):
-            kept[n + "_past"] = kept[n + "_now"] = value(heads_first(x))
-        kept["out"] = value(np.empty(fresh["q"].shape, kind))
-        for n, x in kept.items():
-            if n in ("out", "k_now", "v_now"):
-                binding.bind_ortvalue_output(n, x)
-            else:
-                binding.bind_ortvalue_input(n, x)
+        element = TYPES[case.q.dtype.name]
+        inputs = {"q": heads_joined(case.q), "k": heads_joined(case.k[:, -1:]), "v": heads_joined(case.v[:, -1:]),
+                  "k_past": heads_first(case.k), "v_past": heads_first(case.v),
+                  "last": np.full(case.batch, case.seqlen_kv - 1, np.int32),
+                  "total": np.array(case.seqlen_kv, np.int32)}
+        outputs = ["out", "k_now", "v_now"]
+        attention = node("GroupQueryAttention", list(inputs), outputs, domain=OWN, num_heads=case.num_heads,
+                         kv_num_heads=case.num_kv_heads)
+        session = self.session_of([attention], inputs, dict.fromkeys(outputs, element))
+        binding, value = session.io_binding(), onnxruntime.OrtValue.ortvalue_from_numpy
+        kept = {n: value(x) for n, x in inputs.items()} | {"out": value(np.empty_like(inputs["q"]))}
+        kept |= {"k_now": kept["k_past"], "v_now": kept["v_past"]}
+        for n in inputs:
+            binding.bind_ortvalue_input(n, kept[n])
+        for n in outputs:
+            binding.bind_ortvalue_output(n, kept[n])
         return Call(lambda: session.run_with_iobinding(binding),
-                    lambda _: {"out": kept["out"].numpy().reshape(case.q.shape), "kept": kept})
+                    lambda _: {"out": kept["out"].numpy().reshape(case.q.shape)})

@@ -26,7 +26,8 @@ class OpenVino:
     def model(self, inputs, build):
         """A run of build(*parameters) -> nodes on NumPy inputs; its result is a list of arrays."""
         parameters = [op.parameter(x.shape, x.dtype) for x in inputs]
-        compiled = self.core.compile_model(openvino.Model(build(*parameters), parameters, "bench"), "CPU", self.settings)
+        model = openvino.Model(build(*parameters), parameters, "bench")
+        compiled = self.core.compile_model(model, "CPU", self.settings)
         request = compiled.create_infer_request()
         for i, x in enumerate(inputs):
             request.set_input_tensor(i, openvino.Tensor(x, shared_memory=True))
@@ -45,7 +46,7 @@ class OpenVino:
         inputs = [heads_first(x) for x in (case.q, case.k, case.v)]
         grouped = case.num_heads != case.num_kv_heads
         if grouped:  # [B, Hkv, H/Hkv, S, D] against [B, Hkv, 1, S, D]
-            inputs[0] = inputs[0].reshape(case.batch, case.num_kv_heads, case.heads_per_kv, case.seqlen_q, case.head_dim)
+            inputs[0] = inputs[0].reshape(case.batch, case.num_kv_heads, case.heads_per_kv, *inputs[0].shape[2:])
             inputs[1:] = [x[:, :, None] for x in inputs[1:]]
         if "probs" in case.outputs:
             return Call(self.model(inputs, lambda *x: self.with_probs(case, *x)),

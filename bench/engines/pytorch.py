@@ -1,4 +1,4 @@
-"""PyTorch: scaled_dot_product_attention (its fused CPU kernel), nn.MultiheadAttention on its fast path, transformers."""
+"""PyTorch: scaled_dot_product_attention (its fused CPU kernel), nn.MultiheadAttention (fast path), transformers."""
 
 import logging
 import warnings
