@@ -36,8 +36,9 @@ T dot(const A* a, const B* b, index_t width) {
   index_t d = 0;
   for (; d + 8 <= width; d += 8) {
     for (int l = 0; l < 8; ++l) {
-      const T y = static_cast<T>(number(b[d + l]));
-      sums[l] += y == T{0} ? T{0} : static_cast<T>(number(a[d + l])) * y;
+      const T x = static_cast<T>(number(a[d + l])), y = static_cast<T>(number(b[d + l]));
+      const T product = x * y;
+      sums[l] += y == T{0} ? T{0} : product;
     }
   }
   for (; d < width; ++d) {

@@ -29,11 +29,6 @@ constexpr index_t kMaxTiles = 128;
 // Blocks a worker should get at least, so that the last ones to run even out.
 constexpr index_t kBlocksPerWorker = 4;
 
-// Bring keys and values into contiguous rows when a row is at least this many bytes from the next: such rows share few
-// sets of the caches (docs/performance.md). At least this many query tiles must use the copy.
-constexpr index_t kFarRowBytes = 1024;
-constexpr index_t kTilesWorthCopy = 12;
-
 /// Output slot of each head or query, -1 for those that were not chosen.
 Tensor<index_t, 1> slots(const TensorView<const index_t, 1>& chosen, index_t count) {
   Tensor<index_t, 1> slot({count});
@@ -202,7 +197,6 @@ class Forward {
     const Sequence sequence = sequence_of(problem_, block.b);
     kernels::ForwardArgs<T> args;
     args.scores = scores_of<T>(problem_, input_, groups_, sequence, block.b, block.g);
-    plan_copies(args.scores, groups_.size(block.g) * sequence.seqlen_q);
     args.first_row = block.first_row;
     args.num_rows = block.num_rows;
     args.key_begin = block.key_begin;
@@ -229,12 +223,6 @@ class Forward {
           acc + chunks * block.num_rows * problem_.head_dim_v + chunk * block.num_rows * kernels::kStats;
     }
     return args;
-  }
-
-  static void plan_copies(kernels::Scores<T>& scores, index_t rows) {
-    const bool worth = rows >= kTilesWorthCopy * kernels::table<T>().lanes;
-    scores.copy_keys = worth && scores.k.token_stride * dtype_bytes(scores.k.dtype) >= kFarRowBytes;
-    scores.copy_values = worth && scores.v.token_stride * dtype_bytes(scores.v.dtype) >= kFarRowBytes;
   }
 
   kernels::Rows out_rows(const Sequence& sequence) const {

@@ -8,6 +8,11 @@
 namespace multihead {
 namespace {
 
+// Bring keys and values into contiguous rows when a row is at least this many bytes from the next: such rows share few
+// sets of the caches (docs/performance.md). At least this many query tiles must use the copy.
+constexpr index_t kFarRowBytes = 1024;
+constexpr index_t kTilesWorthCopy = 12;
+
 /// Address of element (batch, token) of a view of any dtype, head 0.
 template <class View>
 auto at(const View& view, index_t batch, index_t token) {
@@ -45,6 +50,9 @@ kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input
   };
   s.k = kv_rows(input.k);
   s.v = kv_rows(input.v);
+  const bool worth = s.num_heads * s.seqlen_q >= kTilesWorthCopy * kernels::table<T>().lanes;
+  s.copy_keys = worth && s.k.token_stride * dtype_bytes(s.k.dtype) >= kFarRowBytes;
+  s.copy_values = worth && s.v.token_stride * dtype_bytes(s.v.dtype) >= kFarRowBytes;
   if (options.page_table) {
     s.pages = {options.page_table.data() + b * options.page_table.stride(0), options.page_table.stride(1),
                input.k.shape[1], input.k.stride[0], input.v.stride[0]};

@@ -98,6 +98,7 @@ struct BackwardBlock {
         const index_t num_rows = std::min(rows - first, kTileLanes<T>);
         if (Skip(first, num_rows, begin, end)) continue;
         gradient.Load(first, num_rows, slot);
+        gradient.Prefetch(first + num_rows, std::min(rows - first - num_rows, kTileLanes<T>));
         for (index_t p = 0; p < num_tiles; ++p) Pair(p, slot, first);
         if (++slot < kTilesPerRun) continue;
         for (index_t p = 0; p < num_tiles; ++p) Flush(p);
@@ -110,10 +111,10 @@ struct BackwardBlock {
   HWY_INLINE void Begin(index_t p, index_t origin) {
     PassTile<T>& tile = pass[p];
     tile.all = {origin, 0, std::min(args.key_end - origin, kKeysPerTile)};
-    tile.k_rows =
-        LoadTile(scores.k, scores.pages, scores.pages.k_page_stride, scores.head_dim, true, tile.all, layout.keys(p));
-    tile.v_rows = LoadTile(scores.v, scores.pages, scores.pages.v_page_stride, scores.head_dim_v, true, tile.all,
-                           layout.values(p));
+    tile.k_rows = LoadTile(scores.k, scores.pages, scores.pages.k_page_stride, scores.head_dim, scores.copy_keys,
+                           tile.all, layout.keys(p));
+    tile.v_rows = LoadTile(scores.v, scores.pages, scores.pages.v_page_stride, scores.head_dim_v, scores.copy_values,
+                           tile.all, layout.values(p));
     tile.keys_finite = AllFinite(tile.k_rows, 0, tile.all.end, scores.head_dim);
     tile.run_size = 0;
     std::fill_n(layout.dk(p), kKeysPerTile * layout.width, T{0});

@@ -151,8 +151,9 @@ struct ForwardBlock {
 
   HWY_INLINE void PrefetchNext(index_t begin, index_t part, index_t parts) const {
     const index_t end = std::min(begin + kKeysPerTile, last);
-    if (scores.copy_keys) PrefetchTile<T>(scores.k, scores.pages, scores.head_dim, begin, end, part, parts);
-    if (scores.copy_values) PrefetchTile<T>(scores.v, scores.pages, scores.head_dim_v, begin, end, part, parts);
+    if (scores.pages.table != nullptr) return;
+    if (scores.copy_keys) PrefetchRows(scores.k, 0, scores.head_dim, begin, end, part, parts);
+    if (scores.copy_values) PrefetchRows(scores.v, 0, scores.head_dim_v, begin, end, part, parts);
   }
 
   HWY_INLINE bool ValuesFinite(KeySlot<T>& slot) const {

@@ -44,8 +44,9 @@ void BiasGradient(const BiasGradientArgs<T>& args) {
   gradient.Load(args.first_row, args.num_rows, 0);
   const KeyRange keys = gradient.Range(args.origin, 0, std::min(scores.seqlen_kv - args.origin, kKeysPerTile));
   if (keys.begin >= keys.end) return;
-  const auto k = LoadTile(scores.k, scores.pages, index_t{0}, scores.head_dim, true, keys, layout.keys(0));
-  const auto v = LoadTile(scores.v, scores.pages, index_t{0}, scores.head_dim_v, true, keys, layout.values(0));
+  const auto k = LoadTile(scores.k, scores.pages, index_t{0}, scores.head_dim, scores.copy_keys, keys, layout.keys(0));
+  const auto v =
+      LoadTile(scores.v, scores.pages, index_t{0}, scores.head_dim_v, scores.copy_values, keys, layout.values(0));
   bool any = false;
   switch (gradient.lanes.num_vectors) {
     case 1: any = gradient.template Compute<1>(keys, k, v, pair); break;

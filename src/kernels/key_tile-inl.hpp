@@ -10,7 +10,6 @@
 #define MULTIHEAD_KERNELS_KEY_TILE_INL
 #endif
 
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/convert-inl.hpp"
 #include "kernels/scores-inl.hpp"
@@ -63,17 +62,15 @@ HWY_INLINE TileRows<T> LoadTile(const ConstRows& rows, const Pages& pages, index
   return {copy, padded};
 }
 
-/// Asks for part `part` of `parts` of the next tile's rows, ahead of their copy: rows far apart defeat the prefetcher
-/// of the CPU. Pages are left alone.
-template <class T>
-HWY_INLINE void PrefetchTile(const ConstRows& rows, const Pages& pages, index_t width, index_t first, index_t end,
+/// Asks the L2 for part `part` of `parts` of rows [begin, end) of a head, ahead of their use: rows far apart defeat the
+/// prefetcher of the CPU. The L1 has no room for what is needed that much later.
+HWY_INLINE void PrefetchRows(const ConstRows& rows, index_t head, index_t width, index_t begin, index_t end,
                              index_t part, index_t parts) {
-  if (pages.table != nullptr) return;
-  const index_t bytes = width * dtype_bytes(rows.dtype), step = rows.token_stride * dtype_bytes(rows.dtype);
-  const char* data = static_cast<const char*>(rows.data);
-  const index_t count = std::max<index_t>(end - first, 0);
-  for (index_t j = first + count * part / parts; j < first + count * (part + 1) / parts; ++j) {
-    for (index_t at = 0; at < bytes; at += 64) hwy::Prefetch(data + j * step + at);
+  const index_t size = dtype_bytes(rows.dtype), bytes = width * size, step = rows.token_stride * size;
+  const char* data = static_cast<const char*>(rows.data) + head * rows.head_stride * size;
+  const index_t count = std::max<index_t>(end - begin, 0);
+  for (index_t j = begin + count * part / parts; j < begin + count * (part + 1) / parts; ++j) {
+    for (index_t at = 0; at < bytes; at += 64) __builtin_prefetch(data + j * step + at, 0, 2);
   }
 }
 

@@ -81,6 +81,15 @@ struct ScoreGradient {
     RowsOf(layout.dout_rows(slot), lanes, scores.head_dim_v, T{1}, layout.douts);
   }
 
+  /// Asks for rows that Load will take in next, so that they come while this tile is worked on.
+  HWY_INLINE void Prefetch(index_t first_row, index_t num_rows) const {
+    if (num_rows <= 0) return;
+    const index_t head = scores.heads[first_row / scores.seqlen_q], query = first_row % scores.seqlen_q;
+    const index_t end = std::min(query + num_rows, scores.seqlen_q);
+    PrefetchRows(scores.q, head, scores.head_dim, query, end, 0, 1);
+    PrefetchRows(args.dout, head, scores.head_dim_v, query, end, 0, 1);
+  }
+
   HWY_INLINE KeyRange Range(index_t origin, index_t begin, index_t end) const {
     return {origin, std::max(lanes.first_begin - origin, begin), std::min(lanes.last_end - origin, end)};
   }
