@@ -17,11 +17,6 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Keys [begin, end) of a key tile for one query tile, relative to the tile's first key `origin`.
-struct KeyRange {
-  index_t origin, begin, end;
-};
-
 template <class T>
 HWY_INLINE bool HasBiasTile(const Scores<T>& scores) {
   return scores.bias.data != nullptr || scores.visible.data != nullptr;

@@ -27,32 +27,6 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// P = exp(S - max) in place, keys [begin, end); adds to sum.
-template <int NV, class T>
-HWY_INLINE void Exponentiate(const KeyRange& keys, T* HWY_RESTRICT tile, const RunningSoftmax<T>& softmax) {
-  const Tag<T> d;
-  hn::Vec<Tag<T>> shift[NV], sum[NV];
-#pragma GCC unroll 4
-  for (int v = 0; v < NV; ++v) {
-    shift[v] = hn::LoadU(d, softmax.shift + v * kVectorLanes<T>);
-    sum[v] = hn::Zero(d);
-  }
-  for (index_t j = keys.begin; j < keys.end; ++j) {
-#pragma GCC unroll 4
-    for (int v = 0; v < NV; ++v) {
-      T* HWY_RESTRICT at = tile + j * kTileLanes<T> + v * kVectorLanes<T>;
-      const auto p = ExpMinus(d, hn::LoadU(d, at), shift[v]);
-      sum[v] = hn::Add(sum[v], p);
-      hn::StoreU(p, d, at);
-    }
-  }
-#pragma GCC unroll 4
-  for (int v = 0; v < NV; ++v) {
-    T* total = softmax.sum + v * kVectorLanes<T>;
-    hn::StoreU(hn::Add(hn::LoadU(d, total), sum[v]), d, total);
-  }
-}
-
 /// A key tile in hand.
 template <class T>
 struct KeySlot {
@@ -169,32 +143,23 @@ struct ForwardBlock {
   HWY_NOINLINE void Tile(index_t t, const KeyRange& keys, KeySlot<T>& slot) {
     constexpr index_t kRow = kTileLanes<T>;
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
-    const TileRows<T>& k_rows = slot.k_rows;
     const BiasTile bias = BuildBiasTile(scores, lanes, keys, layout.bias, layout.rows);
     if (bias == BiasTile::hides_all) return;
     alignas(64) T tile_max[kMaxLanes], factor[kMaxLanes];
     std::fill_n(tile_max, kMaxLanes, -kInfinity<T>);
     RunningSoftmax<T> state = softmax(t);
-    T* HWY_RESTRICT tile = layout.tile;
-    const auto scores_of = [&](auto finish) HWY_ATTR {
-      Product<NV>(keys.end - keys.begin, scores.head_dim, k_rows.data + keys.begin * k_rows.stride, k_rows.stride,
-                  One(), layout.queries(t), kRow, tile + keys.begin * kRow, kRow, SetZero(), finish);
-    };
-    const bool plain = IsPlain(scores, lanes, keys), all_visible = plain && bias == BiasTile::none;
     const auto modifier = [&]() HWY_ATTR {
       return ScoreModifier<T>(scores, lanes, keys, bias == BiasTile::none ? nullptr : layout.bias);
     };
-    if (all_visible) {
-      scores_of(KeepMax<T>{tile_max});
-      std::fill_n(state.seen, NV * kVectorLanes<T>, T{1});
-    } else if (plain) {
-      const index_t at = keys.begin * kRow;
-      scores_of(AddBias<T>{layout.bias + at, tile + at, tile_max, state.seen});
-    } else {
-      scores_of(Nothing());
-      modifier().Apply(keys, NV, tile, tile_max, state.seen);
+    const KeyRange inner = PlainKeys(scores, lanes, keys);
+    PlainScores<NV>(t, inner, slot.k_rows, bias, tile_max, state.seen);
+    for (const KeyRange& rim : {KeyRange{keys.origin, keys.begin, inner.begin}, {keys.origin, inner.end, keys.end}}) {
+      if (rim.begin >= rim.end) continue;
+      ScoresOf<NV>(t, rim, slot.k_rows, Nothing());
+      modifier().Apply(rim, NV, layout.tile, tile_max, state.seen);
     }
     const bool raised = Weigh<NV>(t, keys, state, tile_max, factor);
+    const bool all_visible = bias == BiasTile::none && inner.begin == keys.begin && inner.end == keys.end;
     if (all_visible || ValuesFinite(slot)) {
       Values<NV>(t, keys, slot.v_rows, raised, factor);
       return;
@@ -202,7 +167,28 @@ struct ForwardBlock {
     QueryTile<T>& query_tile = layout.query_tiles[t];
     if (!query_tile.has_values) std::fill_n(layout.acc(t), scores.head_dim_v * kRow, T{0});
     query_tile.has_values = true;
-    AccumulateVisible(modifier(), keys, NV, slot.v_rows, scores.head_dim_v, tile, factor, layout.acc(t));
+    AccumulateVisible(modifier(), keys, NV, slot.v_rows, scores.head_dim_v, layout.tile, factor, layout.acc(t));
+  }
+
+  template <int NV, class Finish>
+  HWY_INLINE void ScoresOf(index_t t, const KeyRange& keys, const TileRows<T>& k_rows, Finish finish) const {
+    constexpr index_t kRow = kTileLanes<T>;
+    Product<NV>(keys.end - keys.begin, scores.head_dim, k_rows.data + keys.begin * k_rows.stride, k_rows.stride, One(),
+                layout.queries(t), kRow, layout.tile + keys.begin * kRow, kRow, SetZero(), finish);
+  }
+
+  /// Scores of keys that need nothing but, perhaps, their bias.
+  template <int NV>
+  HWY_INLINE void PlainScores(index_t t, const KeyRange& keys, const TileRows<T>& k_rows, BiasTile bias, T* max,
+                              T* seen) const {
+    if (keys.begin >= keys.end) return;
+    if (bias == BiasTile::none) {
+      ScoresOf<NV>(t, keys, k_rows, KeepMax<T>{max});
+      std::fill_n(seen, NV * kVectorLanes<T>, T{1});
+    } else {
+      const index_t at = keys.begin * kTileLanes<T>;
+      ScoresOf<NV>(t, keys, k_rows, AddBias<T>{layout.bias + at, layout.tile + at, max, seen});
+    }
   }
 
   /// Scores to probabilities in units of the running maximum; stores them if wanted; dropout.

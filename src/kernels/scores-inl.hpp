@@ -106,16 +106,23 @@ struct ScoreModifier {
   }
 };
 
-/// Whether a tile needs nothing but, perhaps, its bias tile: no softcap, no ALiBi, and every lane's interval holds all
-/// its keys.
+/// The keys of a tile that need nothing but, perhaps, its bias tile: no softcap, no ALiBi, inside every lane's
+/// interval. The rims on both sides, possibly all keys, need ScoreModifier.
 template <class T>
-HWY_INLINE bool IsPlain(const Scores<T>& scores, const Lanes<T>& lanes, const KeyRange& keys) {
-  return scores.softcap == T{0} && scores.alibi_slopes == nullptr && lanes.last_begin <= keys.origin + keys.begin &&
-         lanes.first_end >= keys.origin + keys.end;
+HWY_INLINE KeyRange PlainKeys(const Scores<T>& scores, const Lanes<T>& lanes, const KeyRange& keys) {
+  if (scores.softcap != T{0} || scores.alibi_slopes != nullptr) return {keys.origin, keys.begin, keys.begin};
+  const index_t begin = std::clamp(lanes.last_begin - keys.origin, keys.begin, keys.end);
+  return {keys.origin, begin, std::clamp(lanes.first_end - keys.origin, begin, keys.end)};
 }
 
-/// End of the product with the keys for such a tile, as ScoreModifier::Apply would do it: C += bias, hidden where that
-/// is -infinity, whatever the product was; raises max and seen.
+template <class T>
+HWY_INLINE bool IsPlain(const Scores<T>& scores, const Lanes<T>& lanes, const KeyRange& keys) {
+  const KeyRange plain = PlainKeys(scores, lanes, keys);
+  return plain.begin == keys.begin && plain.end == keys.end;
+}
+
+/// End of the product with plain keys that have a bias, as ScoreModifier::Apply would do it: C += bias, hidden where
+/// that is -infinity, whatever the product was; raises max and seen.
 template <class T>
 struct AddBias {
   const T* bias;   // of the product's first row

@@ -26,6 +26,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 inline constexpr T kInfinity = std::numeric_limits<T>::infinity();
 
+/// Keys [begin, end) of a key tile for one query tile, relative to the tile's first key `origin`.
+struct KeyRange {
+  index_t origin, begin, end;
+};
+
 /// The rows of a tile. Key j is inside lane n's interval when begin[n] <= j < end[n]: causal, window and lengths.
 template <class T>
 struct Lanes {
@@ -129,6 +134,32 @@ struct RunningSoftmax {
     return moved;
   }
 };
+
+/// P = exp(S - max) in place, keys [begin, end); adds to sum.
+template <int NV, class T>
+HWY_INLINE void Exponentiate(const KeyRange& keys, T* HWY_RESTRICT tile, const RunningSoftmax<T>& softmax) {
+  const Tag<T> d;
+  hn::Vec<Tag<T>> shift[NV], sum[NV];
+#pragma GCC unroll 4
+  for (int v = 0; v < NV; ++v) {
+    shift[v] = hn::LoadU(d, softmax.shift + v * kVectorLanes<T>);
+    sum[v] = hn::Zero(d);
+  }
+  for (index_t j = keys.begin; j < keys.end; ++j) {
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) {
+      T* HWY_RESTRICT at = tile + j * kTileLanes<T> + v * kVectorLanes<T>;
+      const auto p = ExpMinus(d, hn::LoadU(d, at), shift[v]);
+      sum[v] = hn::Add(sum[v], p);
+      hn::StoreU(p, d, at);
+    }
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < NV; ++v) {
+    T* total = softmax.sum + v * kVectorLanes<T>;
+    hn::StoreU(hn::Add(hn::LoadU(d, total), sum[v]), d, total);
+  }
+}
 
 }  // namespace multihead::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
