@@ -45,16 +45,22 @@ HWY_INLINE T* ProbsRow(const ForwardArgs<T>& args, const Lanes<T>& lanes, index_
   return args.probs.data + head * args.probs.head_stride + query * args.probs.query_stride;
 }
 
-/// Zeroes what this block will not store; the first block of a row zeroes all of it.
+/// Zeroes keys [begin, end) of the rows of probs.
 template <class T>
-HWY_INLINE void ClearProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes) {
-  const bool last = args.key_end >= args.scores.seqlen_kv;
-  const index_t end = last ? args.probs_keys : args.key_end;
+HWY_INLINE void ClearProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, index_t begin, index_t end) {
+  if (begin >= end) return;
   for (index_t n = 0; n < lanes.num_rows; ++n) {
-    if (T* row = ProbsRow(args, lanes, n)) std::fill(row + args.key_begin, row + end, T{0});
+    if (T* row = ProbsRow(args, lanes, n)) std::fill(row + begin, row + end, T{0});
   }
 }
 
+/// End of the keys of a key tile that belong to this block.
+template <class T>
+HWY_INLINE index_t TileEnd(const ForwardArgs<T>& args, index_t origin) {
+  return std::min(origin + kKeysPerTile, args.key_end);
+}
+
+/// Stores a key tile of probs, in units of the running maximum; zero where its keys are not in `keys`.
 template <class T>
 HWY_INLINE void StoreProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, const KeyRange& keys, const T* tile) {
   T* row_of[kMaxLanes];
@@ -64,6 +70,8 @@ HWY_INLINE void StoreProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, co
   }
   TileToRows(tile + keys.begin * kTileLanes<T>, kTileLanes<T>, lanes.num_rows, keys.end - keys.begin, Unscaled(),
              row_of);
+  ClearProbs(args, lanes, keys.origin, keys.origin + keys.begin);
+  ClearProbs(args, lanes, keys.origin + keys.end, TileEnd(args, keys.origin));
 }
 
 /// Whether key j is visible to a lane, one pair at a time.
@@ -92,7 +100,8 @@ HWY_INLINE void ScaleProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, in
   for (index_t j = begin; j < end; ++j) row[j] = IsVisible(args.scores, lanes, n, j) ? factor : T{0};
 }
 
-/// Brings stored probs of a finished tile from the maximum of their time to the last one, times last[lane].
+/// Brings stored probs of a finished tile from the maximum of their time to the last one, times last[lane]; zeroes key
+/// tiles that were never stored and keys past the sequence.
 template <class T>
 HWY_NOINLINE void FinishProbs(const ForwardArgs<T>& args, const BlockLayout<T>& layout, const Lanes<T>& lanes,
                               index_t t, const T* last) {
@@ -101,14 +110,19 @@ HWY_NOINLINE void FinishProbs(const ForwardArgs<T>& args, const BlockLayout<T>& 
   for (index_t kt = 0; kt < layout.num_key_tiles; ++kt) {
     const index_t begin = (layout.first_key_tile + kt) * kKeysPerTile;
     T* factor = layout.history(t, layout.first_key_tile + kt);
+    if (factor[0] == -kInfinity<T>) {
+      ClearProbs(args, lanes, begin, TileEnd(args, begin));
+      continue;
+    }
     for (index_t n = 0; n < lanes.num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
       const auto change = ExpMinus(d, hn::LoadU(d, factor + n), hn::LoadU(d, softmax.shift + n));
       hn::StoreU(hn::Mul(change, hn::LoadU(d, last + n)), d, factor + n);
     }
     for (index_t n = 0; n < lanes.num_rows; ++n) {
-      ScaleProbs(args, lanes, n, begin, std::min(begin + kKeysPerTile, args.key_end), factor[n]);
+      ScaleProbs(args, lanes, n, begin, TileEnd(args, begin), factor[n]);
     }
   }
+  if (args.key_end >= args.scores.seqlen_kv) ClearProbs(args, lanes, args.key_end, args.probs_keys);
 }
 
 /// Final statistics of a row, from its running ones.

@@ -52,7 +52,6 @@ struct ForwardBlock {
       layout.query_tiles[t].has_values = false;
       softmax(t).Init(scores, lanes, args.key_begin == 0);
       PackQueries(scores.q, lanes, scores.head_dim, scores.scale, layout.queries(t), layout.rows);
-      if (args.probs.data != nullptr) ClearProbs(args, lanes);
       first = std::min(first, lanes.first_begin);
       last = std::max(last, lanes.last_end);
     }
