@@ -95,8 +95,11 @@ struct ForwardBlock {
         const KeyRange keys = Range(t, origin);
         if (keys.begin >= keys.end) continue;
         if (slot.keys.origin != origin) LoadKeys(index, origin);
-        if (next.keys.origin != origin + kKeysPerTile) {
-          PrefetchNext(origin + kKeysPerTile, t - first_tile, end_tile - first_tile);
+        const index_t part = t - first_tile, parts = end_tile - first_tile;
+        if (origin + kKeysPerTile >= last) {
+          if (args.upcoming != nullptr && end_tile == layout.num_tiles) PrefetchUpcoming(*args.upcoming, part, parts);
+        } else if (next.keys.origin != origin + kKeysPerTile) {
+          PrefetchNext(origin + kKeysPerTile, part, parts);
         }
         if (HasBiasTile(scores)) {
           const bool more = t + 1 < end_tile;
@@ -127,6 +130,18 @@ struct ForwardBlock {
     if (scores.pages.table != nullptr) return;
     if (scores.copy_keys) PrefetchRows(scores.k, 0, scores.head_dim, begin, end, part, parts);
     if (scores.copy_values) PrefetchRows(scores.v, 0, scores.head_dim_v, begin, end, part, parts);
+  }
+
+  /// First rows of queries, keys and values of another block.
+  HWY_INLINE static void PrefetchUpcoming(const ForwardArgs<T>& block, index_t part, index_t parts) {
+    const Scores<T>& s = block.scores;
+    const index_t query = block.first_row % s.seqlen_q, head = s.heads[block.first_row / s.seqlen_q];
+    const index_t end = query + std::min({block.num_rows, s.seqlen_q - query, kKeysPerTile});
+    PrefetchRows(s.q, head, s.head_dim, query, end, part, parts);
+    if (s.pages.table != nullptr) return;
+    const index_t key_end = std::min(block.key_begin + kKeysPerTile, block.key_end);
+    PrefetchRows(s.k, 0, s.head_dim, block.key_begin, key_end, part, parts);
+    PrefetchRows(s.v, 0, s.head_dim_v, block.key_begin, key_end, part, parts);
   }
 
   HWY_INLINE bool ValuesFinite(KeySlot<T>& slot) const {

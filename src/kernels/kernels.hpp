@@ -114,6 +114,10 @@ struct ForwardArgs {
   T* partial_acc = nullptr;
   T* partial_stats = nullptr;  // [num_rows, kStats]
 
+  // The block that this worker will probably run next: its first rows are asked for while the last keys of this one
+  // pass.
+  const ForwardArgs* upcoming = nullptr;
+
   T* workspace = nullptr;  // forward_workspace() elements, 64-byte aligned
 };
 
