@@ -48,14 +48,26 @@ template <class T>
 HWY_INLINE void InitLanes(const Scores<T>& scores, index_t first_row, index_t num_rows, Lanes<T>& lanes) {
   lanes.num_rows = num_rows;
   lanes.num_vectors = static_cast<int>((num_rows + kVectorLanes<T> - 1) / kVectorLanes<T>);
-  index_t head = first_row / scores.seqlen_q, query = first_row % scores.seqlen_q;
+  index_t group_head = first_row / scores.seqlen_q, query = first_row % scores.seqlen_q;
+  for (index_t n = 0; n < num_rows; ++group_head, query = 0) {
+    const index_t end = std::min(num_rows, n + scores.seqlen_q - query), head = scores.heads[group_head];
+    for (; n < end; ++n, ++query) {
+      lanes.query[n] = query;
+      lanes.group_head[n] = group_head;
+      lanes.head[n] = head;
+    }
+  }
+  if (scores.left >= kOpen && scores.right >= kOpen) {
+    std::fill_n(lanes.begin, num_rows, index_t{0});
+    std::fill_n(lanes.end, num_rows, scores.seqlen_kv);
+    lanes.first_begin = lanes.last_begin = 0;
+    lanes.first_end = lanes.last_end = scores.seqlen_kv;
+    return;
+  }
   lanes.first_begin = lanes.first_end = std::numeric_limits<index_t>::max();
   lanes.last_begin = lanes.last_end = 0;
   for (index_t n = 0; n < num_rows; ++n) {
-    lanes.query[n] = query;
-    lanes.group_head[n] = head;
-    lanes.head[n] = scores.heads[head];
-    const index_t position = query + scores.diagonal;
+    const index_t position = lanes.query[n] + scores.diagonal;
     const index_t begin = std::clamp<index_t>(position - scores.left, 0, scores.seqlen_kv);
     const index_t end = std::clamp<index_t>(position + scores.right + 1, begin, scores.seqlen_kv);
     lanes.begin[n] = begin;
@@ -64,10 +76,6 @@ HWY_INLINE void InitLanes(const Scores<T>& scores, index_t first_row, index_t nu
     lanes.last_begin = std::max(lanes.last_begin, begin);
     lanes.first_end = std::min(lanes.first_end, end);
     lanes.last_end = std::max(lanes.last_end, end);
-    if (++query == scores.seqlen_q) {
-      query = 0;
-      ++head;
-    }
   }
 }
 
