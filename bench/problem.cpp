@@ -20,22 +20,28 @@ Tensor<float, R> random_tensor(std::array<index_t, R> shape, std::mt19937& rando
 
 }  // namespace
 
-std::vector<Shape> read_shapes(const std::string& file) {
+std::vector<Line> read_lines(const std::string& file) {
   std::ifstream in(file);
-  if (!in) throw Error("read_shapes: the file must be readable, got file=\"" + file + "\"");
-  std::vector<Shape> shapes;
-  for (std::string line; std::getline(in, line);) {
-    if (line.empty() || line[0] == '#') continue;
-    std::istringstream words(line);
-    Shape s;
-    words >> s.name >> s.batch >> s.seqlen_q >> s.seqlen_kv >> s.num_heads >> s.num_kv_heads >> s.head_dim;
-    for (std::string word; words >> word;) {
-      const std::size_t equals = std::min(word.find('='), word.size());
-      s.options[word.substr(0, equals)] = equals < word.size() ? word.substr(equals + 1) : "";
-    }
-    shapes.push_back(std::move(s));
+  if (!in) throw Error("read_lines: the file must be readable, got file=\"" + file + "\"");
+  std::vector<Line> lines;
+  for (std::string text; std::getline(in, text);) {
+    if (text.empty() || text[0] == '#') continue;
+    std::istringstream words(text);
+    Line line;
+    words >> line.name;
+    for (std::string word; words >> word;) line.words.push_back(word);
+    lines.push_back(std::move(line));
   }
-  return shapes;
+  return lines;
+}
+
+Shape::Shape(const std::vector<std::string>& words) {
+  index_t* const extents[] = {&batch, &seqlen_q, &seqlen_kv, &num_heads, &num_kv_heads, &head_dim};
+  for (std::size_t n = 0; n < std::size(extents); ++n) *extents[n] = std::stoll(words.at(n));
+  for (std::size_t n = std::size(extents); n < words.size(); ++n) {
+    const std::size_t equals = std::min(words[n].find('='), words[n].size());
+    options[words[n].substr(0, equals)] = equals < words[n].size() ? words[n].substr(equals + 1) : "";
+  }
 }
 
 Problem::Problem(const Shape& shape, bool cache_layout, Executor* threads)

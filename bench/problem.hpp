@@ -10,17 +10,23 @@
 
 namespace multihead::bench {
 
-/// name B Sq Skv H Hkv D options, the latter as masks.txt explains them: "causal", "window=255".
-struct Shape {
+struct Line {
   std::string name;
+  std::vector<std::string> words;
+};
+
+/// @throws Error  if the file cannot be read
+std::vector<Line> read_lines(const std::string& file);
+
+/// B Sq Skv H Hkv D options, the latter as masks.txt explains them: "causal", "window=255".
+struct Shape {
+  explicit Shape(const std::vector<std::string>& words);
+
   index_t batch = 0, seqlen_q = 0, seqlen_kv = 0, num_heads = 0, num_kv_heads = 0, head_dim = 0;
   std::map<std::string, std::string> options;
 
   bool has(const char* option) const { return options.contains(option); }
 };
-
-/// @throws Error  if the file cannot be read
-std::vector<Shape> read_shapes(const std::string& file);
 
 class Problem {
  public:

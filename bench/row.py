@@ -3,7 +3,7 @@
 from timing import median_times, seconds
 
 ENDLESS_SECONDS = 10.0  # a call of that length is not repeated: no row that it could win takes so long
-REST_SECONDS = 0.03  # until threads of other engines, which spin after their work (OpenBLAS for 27 ms), are asleep
+REST_SECONDS = 0.05  # until threads of other engines, which spin after their work (OpenBLAS for 27 ms), are asleep
 
 
 def ready_calls(method, case, engines, check, say):

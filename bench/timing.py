@@ -4,8 +4,8 @@ import statistics
 import time
 
 ROUND_SECONDS = 0.1  # of repeating one run
-ROUNDS = 7
-ROW_SECONDS = 10.0  # slow runs get fewer rounds, 3 at least
+ROUNDS = 5
+ROW_SECONDS = 6.0  # slow runs get fewer rounds, 3 at least
 HOPELESS = 2.5  # times the best: no rounds after a first look
 
 
