@@ -5,6 +5,8 @@
 // b is [n, k], as weights [out_features, in_features] lie: y = x W^T. Any strides: pass b.permute({1, 0}) for x W.
 #pragma once
 
+#include <span>
+
 #include "multihead/tensor.hpp"
 #include "multihead/tensor_view.hpp"
 #include "multihead/threads.hpp"
@@ -20,10 +22,22 @@ struct MatmulOptions {
 
 /// T is float or double. a [m, k] and b [n, k] with any strides; c [m, n] with a contiguous last axis.
 /// @throws ShapeError  if extents disagree or c's last axis is not contiguous, before anything is written
-/// Cost 2*m*n*k flops; memory: packed tiles of b.
+/// Cost 2*m*n*k flops. Memory: at most 256 KB, or one panel where k makes that larger.
 void matmul(TensorView<const float, 2> a, TensorView<const float, 2> b, TensorView<float, 2> c,
             const MatmulOptions<float>& options = {});
 void matmul(TensorView<const double, 2> a, TensorView<const double, 2> b, TensorView<double, 2> c,
             const MatmulOptions<double>& options = {});
+
+/// One of several products of the same a.
+template <class T>
+struct MatmulPart {
+  TensorView<const T, 2> b;          ///< [n, k]
+  TensorView<T, 2> c;                ///< [m, n], last axis contiguous
+  TensorView<const T, 1> bias = {};  ///< [n]; absent = 0
+};
+
+/// Each part as matmul would, bit for bit; a is brought into the kernel's order once.
+void matmul(TensorView<const float, 2> a, std::span<const MatmulPart<float>> parts, Executor* threads = nullptr);
+void matmul(TensorView<const double, 2> a, std::span<const MatmulPart<double>> parts, Executor* threads = nullptr);
 
 }  // namespace multihead

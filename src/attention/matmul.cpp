@@ -1,8 +1,12 @@
-// The projection product: panels of b are packed once a task and meet all rows of a in the micro-kernel.
+// The projection product. One matrix is packed into panels of lanes, the rows of the other are broadcast against them.
+//
+// Packed is the one that makes less traffic: b, whose results then leave as they are; or, where tokens are few, a,
+// whose results are turned on their way out. Either way an element of c is one sum in order of k.
 
 #include "multihead/matmul.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "attention/workspace.hpp"
 #include "core/require.hpp"
@@ -11,82 +15,171 @@
 namespace multihead {
 namespace {
 
-// Depth of a packed panel: 256 x 24 f32 are 24 KB, which leaves room for rows of a in an L1 of 32 KB.
-constexpr index_t kDepth = 256;
-constexpr index_t kTasksPerWorker = 4;
-// A panel is packed anew for each block of rows; packing costs about as much as 8 rows.
-constexpr index_t kMinRows = 128;
+// Measured in docs/performance.md, "Layer and projections".
+constexpr index_t kDepth = 1536;              // k of a panel: 24 x 1536 f32 are 144 KB, read in order from the L2
+constexpr index_t kPackedBytes = 256 * 1024;  // panels that are packed at a time: half an L2
+constexpr index_t kRowsPerTask = 48;          // rows that meet these panels while they lie in the caches
+constexpr index_t kTasksPerWorker = 8;        // few enough to be long, enough to end together
+constexpr double kWorthThreads = 2e6;         // flops: about 20 microseconds
 
 template <class T>
-void check(const TensorView<const T, 2>& a, const TensorView<const T, 2>& b, const TensorView<T, 2>& c,
-           const MatmulOptions<T>& options) {
+void check(const TensorView<const T, 2>& a, const MatmulPart<T>& part) {
   const auto text = [](const auto& view) { return shape_text(view.shape().data(), 2); };
+  const auto& [b, c, bias] = part;
   require(a.shape(1) == b.shape(1), "matmul", "a [m, k] and b [n, k] must agree in k",
           {{"a", text(a)}, {"b", text(b)}});
   require(c.shape(0) == a.shape(0) && c.shape(1) == b.shape(0), "matmul", "c must be [m, n]",
           {{"a", text(a)}, {"b", text(b)}, {"c", text(c)}});
   require(c.shape(1) <= 1 || c.stride(1) == 1, "matmul", "the last axis of c must be contiguous",
           {{"stride", c.stride(1)}});
-  require(!options.bias || options.bias.shape(0) == c.shape(1), "matmul", "bias must be [n]",
-          {{"bias", options.bias.shape(0)}, {"n", c.shape(1)}});
+  require(!bias || bias.shape(0) == c.shape(1), "matmul", "bias must be [n]",
+          {{"bias", bias.shape(0)}, {"n", c.shape(1)}});
 }
 
-/// One panel of b: columns [n, n + count) of c, rows [begin, end).
-template <class T>
-struct Panel {
-  const TensorView<const T, 2>& a;
-  const TensorView<const T, 2>& b;
-  const TensorView<T, 2>& c;
-  const MatmulOptions<T>& options;
-  const kernels::Table<T>& kernel;
+/// The lanes in whole vectors, shared out evenly to panels of up to three: no panel of one vector where two of two do.
+struct Panels {
+  index_t vectors, vector_lanes, count;
 
-  void run(index_t n, index_t count, index_t begin, index_t end, T* panel) const {
-    for (index_t m = begin; m < end; ++m) start_row(c.data() + m * c.stride(0) + n, n, count);
-    for (index_t k = 0; k < a.shape(1); k += kDepth) {
-      const index_t depth = std::min(kDepth, a.shape(1) - k);
-      kernel.pack_panel({.b = b.data() + n * b.stride(0) + k * b.stride(1),
-                         .n_stride = b.stride(0),
-                         .k_stride = b.stride(1),
-                         .n = count,
-                         .k = depth,
-                         .panel = panel});
-      kernel.matmul_panel({.a = a.data() + begin * a.stride(0) + k * a.stride(1),
-                           .a_row = a.stride(0),
-                           .a_k = a.stride(1),
-                           .b = panel,
-                           .c = c.data() + begin * c.stride(0) + n,
-                           .c_row = c.stride(0),
-                           .m = end - begin,
-                           .n = count,
-                           .k = depth});
+  Panels(index_t num_lanes, index_t lanes, index_t of_vector)
+      : vectors((num_lanes + of_vector - 1) / of_vector),
+        vector_lanes(of_vector),
+        count((num_lanes + lanes - 1) / lanes) {}
+  /// First lane of a panel; begin(count) is past the last lane.
+  index_t begin(index_t panel) const { return panel * vectors / count * vector_lanes; }
+  index_t lanes(index_t panel) const { return begin(panel + 1) - begin(panel); }
+};
+
+/// Products whose packed side is `lanes` [num_lanes, k]: a, met by the rows of each part's b; or b of the only part,
+/// met by the rows of a.
+template <class T>
+class Product {
+ public:
+  Product(const TensorView<const T, 2>& a, std::span<const MatmulPart<T>> parts, bool packs_a, bool accumulate,
+          Executor* threads)
+      : a_(a),
+        parts_(parts),
+        packs_a_(packs_a),
+        accumulate_(accumulate),
+        lanes_(packs_a ? a : parts[0].b),
+        threads_(threads),
+        panels_(lanes_.shape(0), kernel_.lanes, kernel_.vector_lanes) {
+    for (const MatmulPart<T>& part : parts) {
+      for (index_t row = 0; row < rows_of(part).shape(0); row += kRowsPerTask) blocks_.push_back({&part, row});
     }
   }
 
-  /// What the sums are added to: bias, 0, or what c holds.
-  void start_row(T* row, index_t n, index_t count) const {
-    if (!options.accumulate) std::fill_n(row, count, T{0});
-    for (index_t j = 0; options.bias && j < count; ++j) row[j] += options.bias(n + j);
+  void run() const {
+    const index_t num_k = a_.shape(1), depth = std::clamp<index_t>(num_k, 1, kDepth);
+    const index_t panel_bytes = kernel_.lanes * depth * index_t{sizeof(T)};
+    const index_t at_a_time = std::clamp<index_t>(kPackedBytes / panel_bytes, 1, panels_.count);
+    const index_t rounds = (panels_.count + at_a_time - 1) / at_a_time;
+    const Workspace<T> packed(1, (panels_.count + rounds - 1) / rounds * kernel_.lanes * depth);
+    for (index_t k = 0; k == 0 || k < num_k; k += depth) {
+      for (index_t round = 0; round < rounds; ++round) {
+        const Range range{round * panels_.count / rounds, (round + 1) * panels_.count / rounds, k,
+                          std::min(depth, num_k - k), packed.part(0)};
+        pack(range);
+        multiply(range);
+      }
+    }
   }
+
+ private:
+  struct Block {
+    const MatmulPart<T>* part;
+    index_t row;
+  };
+  /// Panels [first, last) at depth [k, k + depth), and where they are packed.
+  struct Range {
+    index_t first, last, k, depth;
+    T* packed;
+  };
+
+  const TensorView<const T, 2>& rows_of(const MatmulPart<T>& part) const { return packs_a_ ? part.b : a_; }
+  index_t live_lanes(index_t panel) const {
+    return std::min(panels_.lanes(panel), lanes_.shape(0) - panels_.begin(panel));
+  }
+  T* place_of(const Range& range, index_t panel) const {
+    return range.packed + (panels_.begin(panel) - panels_.begin(range.first)) * range.depth;
+  }
+
+  void pack(const Range& range) const {
+    run_tasks(threads_, range.last - range.first, [&](index_t task, int) {
+      const index_t panel = range.first + task;
+      kernel_.pack_panel({.rows = &lanes_(panels_.begin(panel), range.k),
+                          .row_stride = lanes_.stride(0),
+                          .k_stride = lanes_.stride(1),
+                          .num_rows = live_lanes(panel),
+                          .num_k = range.depth,
+                          .lanes = panels_.lanes(panel),
+                          .panel = place_of(range, panel)});
+    });
+  }
+
+  void multiply(const Range& range) const {
+    const index_t num_blocks = static_cast<index_t>(blocks_.size()), count = range.last - range.first;
+    const index_t wanted = threads_ ? kTasksPerWorker * num_workers(threads_) : 1;
+    const index_t groups = std::clamp<index_t>(wanted / num_blocks, 1, count);
+    run_tasks(threads_, num_blocks * groups, [&](index_t task, int) {
+      const Block& block = blocks_[static_cast<std::size_t>(task / groups)];
+      const index_t begin = task % groups * count / groups, end = (task % groups + 1) * count / groups;
+      for (index_t p = begin; p < end; ++p) multiply(block, range, range.first + p);
+    });
+  }
+
+  void multiply(const Block& block, const Range& range, index_t panel) const {
+    const auto& [b, c, bias] = *block.part;
+    const TensorView<const T, 2>& rows = rows_of(*block.part);
+    const index_t row = block.row, lane = panels_.begin(panel);
+    const bool with_bias = bias && range.k == 0;
+    kernel_.matmul_panel({.a = &rows(row, range.k),
+                          .a_row = rows.stride(0),
+                          .a_k = rows.stride(1),
+                          .panel = place_of(range, panel),
+                          .lanes = panels_.lanes(panel),
+                          .bias = with_bias ? &bias(packs_a_ ? row : lane) : nullptr,
+                          .bias_row = packs_a_ ? bias.stride(0) : 0,
+                          .bias_lane = packs_a_ ? 0 : bias.stride(0),
+                          .c = packs_a_ ? &c(lane, row) : &c(row, lane),
+                          .c_row = packs_a_ ? 1 : c.stride(0),
+                          .c_lane = packs_a_ ? c.stride(0) : 1,
+                          .accumulate = accumulate_ || range.k > 0,
+                          .num_rows = std::min(kRowsPerTask, rows.shape(0) - row),
+                          .num_lanes = live_lanes(panel),
+                          .num_k = range.depth});
+  }
+
+  const kernels::Table<T>& kernel_ = kernels::table<T>();
+  const TensorView<const T, 2> a_;
+  const std::span<const MatmulPart<T>> parts_;
+  const bool packs_a_, accumulate_;
+  const TensorView<const T, 2> lanes_;
+  Executor* const threads_;
+  const Panels panels_;
+  std::vector<Block> blocks_;  // rows that meet the panels, in order
 };
+
+template <class T>
+void run(const TensorView<const T, 2>& a, std::span<const MatmulPart<T>> parts, bool accumulate, Executor* threads) {
+  index_t n = 0;
+  for (const MatmulPart<T>& part : parts) check(a, part), n += part.c.shape(1);
+  const index_t m = a.shape(0), k = a.shape(1);
+  if (m == 0 || n == 0) return;
+  if (2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) < kWorthThreads) threads = nullptr;
+  if (m * (k + n) < n * k) {
+    Product<T>(a, parts, true, accumulate, threads).run();
+  } else {
+    for (const MatmulPart<T>& part : parts) {
+      if (part.c.shape(1) > 0) Product<T>(a, {&part, 1}, false, accumulate, threads).run();
+    }
+  }
+}
 
 template <class T>
 void run(const TensorView<const T, 2>& a, const TensorView<const T, 2>& b, const TensorView<T, 2>& c,
          const MatmulOptions<T>& options) {
-  check(a, b, c, options);
-  const index_t m = c.shape(0), n = c.shape(1);
-  if (m == 0 || n == 0) return;
-  const kernels::Table<T>& kernel = kernels::table<T>();
-  const index_t panels = (n + kernel.lanes - 1) / kernel.lanes;
-  const index_t workers = num_workers(options.threads);
-  const index_t blocks_wanted = workers == 1 ? 1 : (kTasksPerWorker * workers + panels - 1) / panels;
-  const index_t rows = std::max((m + blocks_wanted - 1) / blocks_wanted, std::min(m, kMinRows));
-  const index_t blocks = (m + rows - 1) / rows;
-  const Workspace<T> workspace(workers, kDepth * kernel.lanes);
-  const Panel<T> panel{a, b, c, options, kernel};
-  run_tasks(options.threads, panels * blocks, [&](index_t task, int worker) {
-    const index_t first = task % panels * kernel.lanes, begin = task / panels * rows;
-    panel.run(first, std::min(kernel.lanes, n - first), begin, std::min(m, begin + rows), workspace.part(worker));
-  });
+  const MatmulPart<T> part{b, c, options.bias};
+  run<T>(a, {&part, 1}, options.accumulate, options.threads);
 }
 
 }  // namespace
@@ -99,6 +192,14 @@ void matmul(TensorView<const float, 2> a, TensorView<const float, 2> b, TensorVi
 void matmul(TensorView<const double, 2> a, TensorView<const double, 2> b, TensorView<double, 2> c,
             const MatmulOptions<double>& options) {
   run(a, b, c, options);
+}
+
+void matmul(TensorView<const float, 2> a, std::span<const MatmulPart<float>> parts, Executor* threads) {
+  run(a, parts, false, threads);
+}
+
+void matmul(TensorView<const double, 2> a, std::span<const MatmulPart<double>> parts, Executor* threads) {
+  run(a, parts, false, threads);
 }
 
 }  // namespace multihead

@@ -168,30 +168,37 @@ struct BiasGradientArgs {
   T* acc = nullptr;    // [kKeysPerTile][lanes]
 };
 
-/// c[m,n] += sum_k a[m,k] * b[k][n] over one panel of b; n <= lanes columns.
+/// panel[k][lane] = rows[lane*row_stride + k*k_stride] for lane < num_rows; further lanes 0.
+template <class T>
+struct PackArgs {
+  const T* rows = nullptr;
+  index_t row_stride = 0, k_stride = 0;
+  index_t num_rows = 0, num_k = 0;
+  index_t lanes = 0;   // whole vectors, at most those of a full tile
+  T* panel = nullptr;  // [num_k][lanes]
+};
+
+/// c[row, lane] = start + sum_k a[row, k] * panel[k][lane] for one packed panel, each sum in order of k.
+/// start = bias, and what c holds if it is accumulated.
 template <class T>
 struct MatmulArgs {
   const T* a = nullptr;
   index_t a_row = 0, a_k = 0;  // strides
-  const T* b = nullptr;        // packed panel [k][lanes]
+  const T* panel = nullptr;    // [num_k][lanes]
+  index_t lanes = 0;
+  const T* bias = nullptr;  // nullptr = 0
+  index_t bias_row = 0, bias_lane = 0;
   T* c = nullptr;
-  index_t c_row = 0;
-  index_t m = 0, n = 0, k = 0;
-};
-
-/// panel[k][lane] = b[lane*n_stride + k*k_stride] for lane < n; further lanes 0.
-template <class T>
-struct PackArgs {
-  const T* b = nullptr;
-  index_t n_stride = 0, k_stride = 0;
-  index_t n = 0, k = 0;
-  T* panel = nullptr;  // [k][lanes]
+  index_t c_row = 0, c_lane = 0;  // one of them is 1
+  bool accumulate = false;
+  index_t num_rows = 0, num_lanes = 0, num_k = 0;  // num_lanes <= lanes are written
 };
 
 template <class T>
 struct Table {
   const char* target = "";  // "AVX2", ...
-  index_t lanes = 0;        // queries of a full tile; columns of a matmul panel
+  index_t lanes = 0;        // queries of a full tile; most lanes of a matmul panel
+  index_t vector_lanes = 0;
   index_t (*forward_workspace)(const ForwardArgs<T>&) = nullptr;
   void (*forward_block)(const ForwardArgs<T>&) = nullptr;
   void (*combine_chunks)(const CombineArgs<T>&) = nullptr;

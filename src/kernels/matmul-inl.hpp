@@ -1,4 +1,7 @@
-// The projection product: rows of A against one packed panel of B.
+// The projection product: rows of A against one packed panel of lanes.
+//
+// Which matrix lies in the lanes is the caller's choice: the result leaves as rows (c_lane = 1), or turned (c_row = 1).
+// Each element is one sum in order of k whichever way it is computed, so the choice is never a matter of bits.
 
 #if defined(MULTIHEAD_KERNELS_MATMUL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_MATMUL_INL
@@ -9,6 +12,7 @@
 
 #include <algorithm>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/transpose-inl.hpp"
 
@@ -16,52 +20,152 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class T, class ARow, class AK>
-HWY_INLINE void MatmulRows(const MatmulArgs<T>& args, ARow a_row, AK a_k) {
-  constexpr index_t kLanes = kTileLanes<T>;
-  const auto rows_of = [&](index_t first, index_t rows, T* c, index_t c_row) HWY_ATTR {
-    Product<kNumVectors>(rows, args.k, args.a + first * a_row, a_row, a_k, args.b, kLanes, c, c_row, Accumulate(),
-                         Nothing());
-  };
-  if (args.n == kLanes) {
-    rows_of(0, args.m, args.c, args.c_row);
-    return;
+template <class T>
+struct FromBias {
+  const T* bias;  // [lanes]
+  template <class D>
+  HWY_INLINE hn::Vec<D> Begin(D d, const T*, index_t lane) const {
+    return hn::LoadU(d, bias + lane);
   }
-  // The last panel is narrower than its lanes: through a buffer of full rows.
-  constexpr index_t kRows = 32;
-  alignas(64) T buffer[kRows * kMaxLanes] = {};
-  for (index_t first = 0; first < args.m; first += kRows) {
-    const index_t rows = std::min(kRows, args.m - first);
-    for (index_t r = 0; r < rows; ++r) std::copy_n(args.c + (first + r) * args.c_row, args.n, buffer + r * kLanes);
-    rows_of(first, rows, buffer, kLanes);
-    for (index_t r = 0; r < rows; ++r) std::copy_n(buffer + r * kLanes, args.n, args.c + (first + r) * args.c_row);
+};
+
+/// MicroKernel for rows that come from memory: while it runs, it asks for the MR rows after its own, a line of each a
+/// line of its own. The hardware follows a row only after some lines of it, and weights are read once a call.
+template <int MR, int NV, class Start, class T>
+HWY_INLINE void MatmulBlock(const MatmulArgs<T>& args, const T* HWY_RESTRICT a, T* HWY_RESTRICT c, index_t c_row,
+                            Start start) {
+  const Tag<T> d;
+  constexpr index_t kLanes = kVectorLanes<T>, kPerLine = 64 / sizeof(T);
+  const index_t a_row = args.a_row, a_k = args.a_k, num_k = args.num_k;
+  const T* HWY_RESTRICT b = args.panel;
+  hn::Vec<Tag<T>> sum[MR][NV];
+#pragma GCC unroll 16
+  for (int r = 0; r < MR; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) sum[r][v] = start.Begin(d, c + r * c_row + v * kLanes, v * kLanes);
+  }
+  for (index_t k = 0, end = 0; k < num_k;) {
+    end = std::min(num_k, end + kPerLine);
+#pragma GCC unroll 16
+    for (int r = 0; r < MR; ++r) hwy::Prefetch(a + (MR + r) * a_row);
+#pragma GCC unroll 4
+    for (; k < end; ++k) {
+      hn::Vec<Tag<T>> row[NV];
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) row[v] = hn::LoadU(d, b + v * kLanes);
+#pragma GCC unroll 16
+      for (int r = 0; r < MR; ++r) {
+        const auto scalar = hn::Set(d, a[r * a_row]);
+#pragma GCC unroll 4
+        for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(scalar, row[v], sum[r][v]);
+      }
+      a += a_k;
+      b += NV * kLanes;
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < MR; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) hn::StoreU(sum[r][v], d, c + r * c_row + v * kLanes);
   }
 }
 
+/// c[num_rows][NV vectors] from rows of a, and the panel.
+template <int NV, class Start, class T>
+HWY_NOINLINE void MatmulRows(const MatmulArgs<T>& args, index_t first, index_t num_rows, T* c, index_t c_row,
+                             Start start) {
+  const T* a = args.a + first * args.a_row;
+  index_t r = 0;
+  const auto blocks = [&](auto height) HWY_ATTR {
+    constexpr int kHeight = decltype(height)::value;
+    for (; r + kHeight <= num_rows; r += kHeight) {
+      MatmulBlock<kHeight, NV>(args, a + r * args.a_row, c + r * c_row, c_row, start);
+    }
+  };
+  constexpr int kHighest = kRowsPerBlock<NV>;
+  blocks(std::integral_constant<int, kHighest>());
+  if constexpr (kHighest > 8) blocks(std::integral_constant<int, 8>());
+  if constexpr (kHighest > 4) blocks(std::integral_constant<int, 4>());
+  blocks(std::integral_constant<int, 2>());
+  blocks(std::integral_constant<int, 1>());
+}
+
+/// tile[row][lanes] = what the sums of rows [first, first + num_rows) start from.
 template <class T>
-void PackPanel(const PackArgs<T>& args) {
-  constexpr index_t kLanes = kTileLanes<T>;
-  if (args.k_stride == 1) {
-    const T* rows[kMaxLanes];
-    for (index_t n = 0; n < args.n; ++n) rows[n] = args.b + n * args.n_stride;
-    RowsToTile(rows, args.n, kLanes, args.k, T{1}, args.panel, kLanes);
-    return;
+void StartTile(const MatmulArgs<T>& args, index_t first, index_t num_rows, T* HWY_RESTRICT tile, index_t lanes) {
+  for (index_t r = 0; r < num_rows; ++r, tile += lanes) {
+    const T* const bias = args.bias ? args.bias + (first + r) * args.bias_row : nullptr;
+    std::fill_n(tile, lanes, bias ? *bias : T{0});
+    if (bias && args.bias_lane != 0) {
+      for (index_t l = 0; l < args.num_lanes; ++l) tile[l] = bias[l * args.bias_lane];
+    }
+    if (!args.accumulate) continue;
+    const T* const c = args.c + (first + r) * args.c_row;
+    for (index_t l = 0; l < args.num_lanes; ++l) tile[l] += c[l * args.c_lane];
   }
-  for (index_t k = 0; k < args.k; ++k) {
-    T* HWY_RESTRICT to = args.panel + k * kLanes;
-    for (index_t n = 0; n < args.n; ++n) to[n] = args.b[n * args.n_stride + k * args.k_stride];
-    std::fill(to + args.n, to + kLanes, T{0});
+}
+
+/// By way of a tile of full lanes: to columns of c, or to the rows of a panel that is not full.
+template <int NV, class T>
+void MatmulTiles(const MatmulArgs<T>& args) {
+  constexpr index_t kRows = 48, kLanes = NV * kVectorLanes<T>;  // 48: whole lines of c, and a multiple of all heights
+  alignas(64) T tile[kRows * kLanes];
+  for (index_t first = 0; first < args.num_rows; first += kRows) {
+    const index_t rows = std::min(kRows, args.num_rows - first);
+    T* const c = args.c + first * args.c_row;
+    StartTile(args, first, rows, tile, kLanes);
+    MatmulRows<NV>(args, first, rows, tile, kLanes, Accumulate());
+    if (args.c_lane == 1) {
+      for (index_t r = 0; r < rows; ++r) std::copy_n(tile + r * kLanes, args.num_lanes, c + r * args.c_row);
+    } else {
+      T* columns[kMaxLanes];
+      for (index_t l = 0; l < args.num_lanes; ++l) columns[l] = c + l * args.c_lane;
+      TileToRows(tile, kLanes, args.num_lanes, rows, Unscaled(), columns);
+    }
+  }
+}
+
+template <int NV, class T>
+void MatmulPanel(const MatmulArgs<T>& args) {
+  const bool through_tile =
+      args.c_lane != 1 || args.num_lanes < args.lanes || (args.bias && (args.accumulate || args.bias_lane != 1));
+  if (through_tile) {
+    MatmulTiles<NV>(args);
+  } else if (args.accumulate) {
+    MatmulRows<NV>(args, 0, args.num_rows, args.c, args.c_row, Accumulate());
+  } else if (args.bias) {
+    MatmulRows<NV>(args, 0, args.num_rows, args.c, args.c_row, FromBias<T>{args.bias});
+  } else {
+    MatmulRows<NV>(args, 0, args.num_rows, args.c, args.c_row, SetZero());
   }
 }
 
 template <class T>
 void MatmulPanel(const MatmulArgs<T>& args) {
-  if (args.a_k == 1) {
-    MatmulRows(args, args.a_row, One());
-  } else if (args.a_row == 1) {
-    MatmulRows(args, One(), args.a_k);
-  } else {
-    MatmulRows(args, args.a_row, args.a_k);
+  switch (args.lanes / kVectorLanes<T>) {
+    case 1: return MatmulPanel<1>(args);
+    case 2: return MatmulPanel<2>(args);
+    default: return MatmulPanel<3>(args);
+  }
+}
+
+template <class T>
+void PackPanel(const PackArgs<T>& args) {
+  if (args.k_stride == 1) {
+    const T* rows[kMaxLanes];
+    for (index_t n = 0; n < args.num_rows; ++n) rows[n] = args.rows + n * args.row_stride;
+    RowsToTile(rows, args.num_rows, args.lanes, args.num_k, T{1}, args.panel, args.lanes);
+    return;
+  }
+  for (index_t k = 0; k < args.num_k; ++k) {
+    const T* const from = args.rows + k * args.k_stride;
+    T* HWY_RESTRICT to = args.panel + k * args.lanes;
+    if (args.row_stride == 1) {
+      std::copy_n(from, args.num_rows, to);
+    } else {
+      for (index_t n = 0; n < args.num_rows; ++n) to[n] = from[n * args.row_stride];
+    }
+    std::fill(to + args.num_rows, to + args.lanes, T{0});
   }
 }
 

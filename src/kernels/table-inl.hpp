@@ -23,6 +23,7 @@ const Table<T>* MakeTable() {
   static constexpr Table<T> kTable{
       .target = HWY_STR(HWY_NAMESPACE),
       .lanes = kTileLanes<T>,
+      .vector_lanes = kVectorLanes<T>,
       .forward_workspace = &ForwardWorkspace<T>,
       .forward_block = &ForwardBlockKernel<T>,
       .combine_chunks = &CombineChunks<T>,

@@ -88,6 +88,56 @@ TEST(Matmul, SameBitsForAnyThreadsAndRowsAlone) {
   EXPECT_EQ(std::memcmp(&alone(97, 0), row.data(), sizeof(float) * 50), 0);
 }
 
+// A few tokens lie in the lanes, many do not: each row must be the row of the same call with all of them.
+TEST(Matmul, AnyNumberOfRowsGivesTheBitsOfAll) {
+  std::mt19937_64 random(test::run_seed());
+  Threads threads(3);
+  constexpr index_t kAll = 300;
+  for (const auto [n, k] : {std::array<index_t, 2>{77, 129}, {48, 1}, {1, 131}, {200, 1537}, {25, 3100}}) {
+    const auto wide = random_matrix<float>(kAll, k + 3, random), tall = random_matrix<float>(n + 2, k + 5, random),
+               biases = random_matrix<float>(n, 2, random);
+    const auto a = wide.view().slice(1, 2, k + 2), b = tall.view().slice(0, 1, n + 1).slice(1, 4, k + 4);
+    const TensorView<const float, 1> bias = biases.view().permute({1, 0})[1];
+    Tensor<float, 2> all({kAll, n});
+    matmul(a, b, all.view(), {.bias = bias});
+    expect_product<float>(a, b, all.view(), bias, {});
+    for (index_t m = 1; m <= 34; ++m) {
+      const index_t first = (m * 37) % (kAll - 34);
+      Tensor<float, 2> few({m, n}), added({m, n + 1});
+      matmul(a.slice(0, first, first + m), b, few.view(), {.bias = bias, .threads = &threads});
+      ASSERT_EQ(std::memcmp(few.data(), &all(first, 0), sizeof(float) * static_cast<std::size_t>(m * n)), 0)
+          << "m=" << m << " n=" << n << " k=" << k;
+      // The same sums by way of accumulation, into rows that do not follow one another.
+      for (index_t i = 0; i < m; ++i) {
+        for (index_t j = 0; j < n; ++j) added(i, j) = bias(j);
+      }
+      matmul(a.slice(0, first, first + m), b, added.view().slice(1, 0, n), {.accumulate = true});
+      for (index_t i = 0; i < m; ++i) {
+        ASSERT_EQ(std::memcmp(&added(i, 0), &all(first + i, 0), sizeof(float) * static_cast<std::size_t>(n)), 0);
+        ASSERT_EQ(added(i, n), 0.0f);
+      }
+    }
+  }
+}
+
+TEST(Matmul, PartsAreTheirProductsAlone) {
+  std::mt19937_64 random(test::run_seed());
+  Threads threads(2);
+  for (const index_t m : {1, 19, 128, 700}) {
+    const auto a = random_matrix<float>(m, 200, random), b0 = random_matrix<float>(130, 200, random),
+               b1 = random_matrix<float>(0, 200, random), b2 = random_matrix<float>(49, 200, random),
+               bias = random_matrix<float>(1, 130, random);
+    Tensor<float, 2> c0({m, 130}), c1({m, 0}), c2({m, 49}), alone0({m, 130}), alone2({m, 49});
+    const MatmulPart<float> parts[] = {
+        {b0.view(), c0.view(), bias.view()[0]}, {b1.view(), c1.view()}, {b2.view(), c2.view()}};
+    matmul(a.view(), parts, &threads);
+    matmul(a.view(), b0.view(), alone0.view(), {.bias = bias.view()[0]});
+    matmul(a.view(), b2.view(), alone2.view());
+    EXPECT_EQ(std::memcmp(c0.data(), alone0.data(), sizeof(float) * static_cast<std::size_t>(c0.size())), 0) << m;
+    EXPECT_EQ(std::memcmp(c2.data(), alone2.data(), sizeof(float) * static_cast<std::size_t>(c2.size())), 0) << m;
+  }
+}
+
 TEST(Matmul, WritesNothingBesideC) {
   std::mt19937_64 random(test::run_seed());
   const auto a = random_matrix<float>(9, 40, random), b = random_matrix<float>(26, 40, random);
@@ -117,6 +167,12 @@ TEST(Matmul, RefusesShapesThatDoNotFit) {
             "matmul: the last axis of c must be contiguous, got stride=2");
   EXPECT_EQ(test::error_of([&] { matmul(a.view(), b3.view(), c.view(), {.bias = bias.view()}); }),
             "matmul: bias must be [n], got bias=3, n=4");
+  // One part that does not fit keeps all from being written.
+  std::fill_n(c.data(), c.size(), 7.0f);
+  const MatmulPart<float> parts[] = {{b3.view(), c.view()}, {b.view(), c.view()}};
+  EXPECT_EQ(test::error_of([&] { matmul(a.view(), parts); }),
+            "matmul: a [m, k] and b [n, k] must agree in k, got a=[2, 3], b=[4, 5]");
+  for (index_t n = 0; n < c.size(); ++n) EXPECT_EQ(c.data()[n], 7.0f);
 }
 
 }  // namespace
