@@ -39,14 +39,17 @@ Tensor<index_t, 2> token_positions(TensorView<const index_t, 2> given, TensorVie
 }
 
 template <class T>
-void HeadPath<T>::forward(TensorView<const T, 3> x, Tensor<T, 4>& raw, Tensor<T, 4>& heads, Executor* threads) const {
-  const bool normed = norm.data() != nullptr;
-  Tensor<T, 4>& projected = normed ? raw : heads;
+Projection<T> HeadPath<T>::projection(TensorView<const T, 3> x, Tensor<T, 4>& raw, Tensor<T, 4>& heads) const {
+  Tensor<T, 4>& projected = norm.data() ? raw : heads;
   const std::array<index_t, 4> shape{x.shape(0), x.shape(1), w.shape(0) / head_dim, head_dim};
   reuse(projected, shape);
   reuse(heads, shape);
-  project(x, w, b, as_rows(projected.view()), threads);
-  if (normed) head_norm<T>(projected.view(), norm, config.norm_epsilon, heads.view());
+  return {x, w, b, as_rows(projected.view())};
+}
+
+template <class T>
+void HeadPath<T>::finish(const Tensor<T, 4>& raw, Tensor<T, 4>& heads) const {
+  if (norm.data()) head_norm<T>(raw.view(), norm, config.norm_epsilon, heads.view());
   if (config.rope) rope_apply<T>(heads.view(), heads.view(), Angles<T>(*config.rope, head_dim, positions).view);
 }
 

@@ -31,8 +31,10 @@ struct HeadPath {
   index_t head_dim;
   Tensor<index_t, 2> positions;  ///< [B or 1, S]
 
-  /// x [B, S, width] -> heads [B, S, H, D]; `raw` keeps what the norm's backward needs, if there is a norm.
-  void forward(TensorView<const T, 3> x, Tensor<T, 4>& raw, Tensor<T, 4>& heads, Executor* threads) const;
+  /// Forward is the projection of x [B, S, width], and then finish: heads [B, S, H, D]. `raw` keeps what the norm's
+  /// backward needs, if there is a norm.
+  Projection<T> projection(TensorView<const T, 3> x, Tensor<T, 4>& raw, Tensor<T, 4>& heads) const;
+  void finish(const Tensor<T, 4>& raw, Tensor<T, 4>& heads) const;
 
   /// dheads is turned into the gradient of the projection's output on the way. dnorm [D] is added to unless it has no
   /// data.

@@ -50,15 +50,23 @@ HeadPath<T> k_path(const MultiHeadAttention<T>& layer, const MultiHeadInput<T>& 
                           x.x_k.shape(1))};
 }
 
-// k [B, Skv, Hkv, D] and v [B, Skv, Hkv, Dv] of new tokens.
+// q [B, Sq, H, D], k [B, Skv, Hkv, D] and v [B, Skv, Hkv, Dv] of the tokens that are given.
 template <class T>
-void project_keys(const MultiHeadAttention<T>& layer, const MultiHeadInput<T>& x, const MultiHeadOptions<T>& options,
-                  MultiHeadActivations<T>& act) {
+void project_tokens(const MultiHeadAttention<T>& layer, const MultiHeadInput<T>& x, const MultiHeadOptions<T>& options,
+                    MultiHeadActivations<T>& act) {
   const MultiHeadExtents& e = layer.extents();
   const MultiHeadParameters<T>& p = layer.parameters();
-  k_path(layer, x, options).forward(x.x_k, act.k_raw, act.k, options.attention.threads);
-  reuse(act.v, {x.x_v.shape(0), x.x_v.shape(1), e.num_kv_heads, e.head_dim_v});
-  project(x.x_v, p.w_v, p.b_v, as_rows(act.v.view()), options.attention.threads);
+  const HeadPath<T> q = q_path(layer, x, options), k = k_path(layer, x, options);
+  std::vector<Projection<T>> projections;
+  if (x.x_q) projections.push_back(q.projection(x.x_q, act.q_raw, act.q));
+  if (x.x_k) {
+    projections.push_back(k.projection(x.x_k, act.k_raw, act.k));
+    reuse(act.v, {x.x_v.shape(0), x.x_v.shape(1), e.num_kv_heads, e.head_dim_v});
+    projections.push_back({x.x_v, p.w_v, p.b_v, as_rows(act.v.view())});
+  }
+  project<T>(projections, options.attention.threads);
+  if (x.x_q) q.finish(act.q_raw, act.q);
+  if (x.x_k) k.finish(act.k_raw, act.k);
 }
 
 template <class T>
@@ -201,7 +209,7 @@ void MultiHeadAttention<T>::fill_cache(TensorView<const T, 3> x_k, TensorView<co
   MultiHeadActivations<T> act;
   MultiHeadOptions<T> at_cache = options;
   at_cache.cache = &cache;
-  project_keys(*this, {.x_q = {}, .x_k = x_k, .x_v = x_v ? x_v : x_k}, at_cache, act);
+  project_tokens(*this, {.x_q = {}, .x_k = x_k, .x_v = x_v ? x_v : x_k}, at_cache, act);
   cache.append(act.k.view(), act.v.view(), options.attention.mask.seqlen_kv);
 }
 
@@ -215,9 +223,7 @@ void MultiHeadAttention<T>::forward(const MultiHeadInput<T>& input, const MultiH
   MultiHeadActivations<T> own;
   MultiHeadActivations<T>& act = activations ? *activations : own;
 
-  q_path(*this, x, options).forward(x.x_q, act.q_raw, act.q, threads);
-  if (x.x_k) project_keys(*this, x, options, act);
-
+  project_tokens(*this, x, options, act);
   reuse(act.heads, {batch, seqlen_q, num_heads, extents_.head_dim_v});
   reuse(act.row_max, {batch, num_heads, seqlen_q});
   reuse(act.row_sum, {batch, num_heads, seqlen_q});
@@ -236,7 +242,8 @@ void MultiHeadAttention<T>::forward(const MultiHeadInput<T>& input, const MultiH
 
   const Tensor<T, 4> gated_heads = options.gates ? gated(act.heads, options.gates) : Tensor<T, 4>();
   const Tensor<T, 4>& concat = options.gates ? gated_heads : act.heads;
-  project<T>(as_rows(concat.view()), parameters_.w_o, parameters_.b_o, output.y, threads);
+  const Projection<T> fusion{as_rows(concat.view()), parameters_.w_o, parameters_.b_o, output.y};
+  project<T>({&fusion, 1}, threads);
   if (output.heads) copy<T>(act.heads.view(), output.heads);
   if (output.lse) log_sum_exp(act, output.lse);
 }

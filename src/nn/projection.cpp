@@ -1,5 +1,8 @@
 #include "nn/projection.hpp"
 
+#include <algorithm>
+#include <vector>
+
 #include "multihead/matmul.hpp"
 
 namespace multihead::nn {
@@ -26,11 +29,22 @@ void for_rows(TensorView<A, 3> a, TensorView<C, 3> c, Run&& run) {
 }  // namespace
 
 template <class T>
-void project(TensorView<const T, 3> x, const Tensor<T, 2>& w, const Tensor<T, 1>& b, TensorView<T, 3> y,
-             Executor* threads) {
-  for_rows(x, y, [&](TensorView<const T, 2> rows, TensorView<T, 2> out) {
-    matmul(rows, w.view(), out, {.bias = view_of(b), .threads = threads});
-  });
+void project(std::span<const Projection<T>> projections, Executor* threads) {
+  const auto same_tokens = [](const Projection<T>& one, const Projection<T>& other) {
+    return one.x.data() == other.x.data() && one.x.shape() == other.x.shape() && one.x.stride() == other.x.stride();
+  };
+  for (auto first = projections.begin(), last = first; first != projections.end(); first = last) {
+    last = std::find_if(first, projections.end(), [&](const auto& other) { return !same_tokens(*first, other); });
+    const bool whole =
+        is_one_matrix(first->x) && std::all_of(first, last, [](const auto& p) { return is_one_matrix(p.y); });
+    std::vector<MatmulPart<T>> parts(static_cast<std::size_t>(last - first));
+    for (index_t b = 0; b < (whole ? 1 : first->x.shape(0)); ++b) {
+      std::transform(first, last, parts.begin(), [&](const Projection<T>& p) {
+        return MatmulPart<T>{p.w.view(), whole ? as_matrix(p.y) : p.y[b], view_of(p.b)};
+      });
+      matmul(whole ? as_matrix(first->x) : first->x[b], parts, threads);
+    }
+  }
 }
 
 template <class T>
@@ -57,10 +71,8 @@ void project_backward(TensorView<const T, 3> x, const Tensor<T, 2>& w, TensorVie
   }
 }
 
-template void project(TensorView<const float, 3>, const Tensor<float, 2>&, const Tensor<float, 1>&,
-                      TensorView<float, 3>, Executor*);
-template void project(TensorView<const double, 3>, const Tensor<double, 2>&, const Tensor<double, 1>&,
-                      TensorView<double, 3>, Executor*);
+template void project(std::span<const Projection<float>>, Executor*);
+template void project(std::span<const Projection<double>>, Executor*);
 template void project_backward(TensorView<const float, 3>, const Tensor<float, 2>&, TensorView<const float, 3>,
                                const ProjectionGradients<float>&, Executor*);
 template void project_backward(TensorView<const double, 3>, const Tensor<double, 2>&, TensorView<const double, 3>,

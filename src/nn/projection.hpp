@@ -1,6 +1,8 @@
 // y = x W^T + b over all tokens of [B, S, width], and its gradients.
 #pragma once
 
+#include <span>
+
 #include "multihead/tensor.hpp"
 #include "multihead/tensor_view.hpp"
 #include "multihead/threads.hpp"
@@ -13,10 +15,18 @@ TensorView<const T, R> view_of(const Tensor<T, R>& tensor) {
   return tensor.data() ? tensor.view() : TensorView<const T, R>();
 }
 
-/// x [B, S, in] any strides, w [out, in], b [out] or absent -> y [B, S, out], last axis contiguous.
+/// One y = x W^T + b.
 template <class T>
-void project(TensorView<const T, 3> x, const Tensor<T, 2>& w, const Tensor<T, 1>& b, TensorView<T, 3> y,
-             Executor* threads);
+struct Projection {
+  TensorView<const T, 3> x;  ///< [B, S, in], any strides
+  const Tensor<T, 2>& w;     ///< [out, in]
+  const Tensor<T, 1>& b;     ///< [out], or without data
+  TensorView<T, 3> y;        ///< [B, S, out], last axis contiguous
+};
+
+/// Those of the same tokens that follow one another are computed together.
+template <class T>
+void project(std::span<const Projection<T>> projections, Executor* threads);
 
 /// Gradients of project. Absent dx, null dw and db are not computed.
 template <class T>
