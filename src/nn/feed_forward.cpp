@@ -1,5 +1,6 @@
 #include "multihead/nn/feed_forward.hpp"
 
+#include "attention/workspace.hpp"
 #include "nn/rows.hpp"
 
 namespace multihead::nn {
@@ -24,10 +25,10 @@ void FeedForward<T>::forward(TensorView<const T, 2> x, TensorView<T, 2> y, Execu
   if (activations && activations->hidden.shape() != std::array{num_tokens, hidden_features()}) {
     activations->hidden = Tensor<T, 2>({num_tokens, hidden_features()});
   }
-  Tensor<T, 2> active({per_block, hidden_features()});
+  const Workspace<T> active(1, per_block * hidden_features());
   for (index_t begin = 0; begin < num_tokens; begin += per_block) {
     const index_t end = std::min(num_tokens, begin + per_block);
-    const TensorView<T, 2> after = active.view().slice(0, 0, end - begin);
+    const TensorView<T, 2> after(active.part(0), {end - begin, hidden_features()});
     const TensorView<T, 2> before = activations ? activations->hidden.view().slice(0, begin, end) : after;
     up.forward(x.slice(0, begin, end), before, threads);
     activation_forward<T>(activation, before, after, threads);
