@@ -4,7 +4,7 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper
 
-from engines import Call
+from engines import Call, keeps_too_much
 
 TYPES = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16,
          "int32": TensorProto.INT32, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
@@ -54,6 +54,8 @@ class OnnxRuntime(Runtime):
     def attention(self, case):
         if "lse" in case.outputs or case.dtype == "bf16":
             return None
+        if keeps_too_much(case) and (case.causal or not case.is_plain):
+            return None  # ten seconds a call: without its fused kernel
         inputs = dict(zip("qkv", map(heads_first, (case.q, case.k, case.v))))
         mask = case.bias[None] if case.bias is not None else None if case.is_plain else case.dense_mask()
         if mask is not None:
@@ -97,7 +99,7 @@ class OnnxRuntimeContrib(Runtime):
 
     def attention(self, case):
         plain = case.num_heads == case.num_kv_heads and case.outputs == ["out"] and case.dtype == "f32"
-        if not plain or case.window is not None:
+        if not plain or case.window is not None or (case.causal and keeps_too_much(case)):
             return None
         inputs = {n: heads_joined(getattr(case, n)) for n in "qkv"}
         names = list("qkv")
