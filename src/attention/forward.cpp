@@ -113,6 +113,11 @@ class Forward {
     for (index_t b = 0; b < problem_.batch; ++b) plan_sequence(b, workspace_size);
     const Workspace<T> workspace(workers_, workspace_size);
     const Workspace<T> partial(1, partial_size_);
+    run_tasks(options_.threads, static_cast<index_t>(decodes_.size()), [&](index_t index, int worker) {
+      const std::vector<kernels::ForwardArgs<T>> heads =
+          heads_of(decodes_[static_cast<std::size_t>(index)], partial.part(0));
+      kernels_.decode({heads.data(), static_cast<index_t>(heads.size()), workspace.part(worker)});
+    });
     const bool far = bytes_of(input_.q) + bytes_of(input_.k) + bytes_of(input_.v) > kNearBytes;
     run_tasks(options_.threads, static_cast<index_t>(blocks_.size()), [&](index_t index, int worker) {
       kernels::ForwardArgs<T> args = args_of(blocks_[static_cast<std::size_t>(index)], partial.part(0)), upcoming;
@@ -147,10 +152,16 @@ class Forward {
   void plan_sequence(index_t b, index_t& workspace_size) {
     const Sequence sequence = sequence_of(problem_, b);
     if (sequence.seqlen_q == 0) return;
+    std::vector<Block> few;
     for (index_t g = 0; g < problem_.num_kv_heads; ++g) {
       const index_t rows = groups_.size(g) * sequence.seqlen_q;
       if (rows == 0) continue;
       Block block{b, g, 0, rows, 0, sequence.seqlen_kv};
+      if (rows <= kernels_.decode_rows) {
+        if (sequence.seqlen_kv > kKeysPerChunk) reserve_partial(block);
+        few.push_back(block);
+        continue;
+      }
       if (rows <= kFewRows && sequence.seqlen_kv > kKeysPerChunk) {
         split_keys(block);
       } else {
@@ -166,6 +177,44 @@ class Forward {
       workspace_size =
           std::max(workspace_size, kernels_.forward_workspace(args_of(largest(blocks_.back(), rows), nullptr)));
     }
+    plan_decode(few, workspace_size);
+  }
+
+  /// Heads of few rows: chunks of keys, and in each as many heads as leave tasks for all workers.
+  void plan_decode(const std::vector<Block>& few, index_t& workspace_size) {
+    if (few.empty()) return;
+    const Sequence sequence = sequence_of(problem_, few.front().b);
+    const auto count = static_cast<index_t>(few.size());
+    const index_t per_task = heads_per_decode(count * std::max<index_t>(1, sequence.seqlen_kv / kKeysPerChunk));
+    for (index_t key = 0; key == 0 || key < sequence.seqlen_kv; key += kKeysPerChunk) {
+      for (index_t first = 0; first < count; first += per_task) {
+        std::vector<Block> task(few.begin() + first, few.begin() + std::min(first + per_task, count));
+        for (Block& block : task) {
+          block.key_begin = key;
+          block.key_end = std::min(sequence.seqlen_kv, key + kKeysPerChunk);
+        }
+        const std::vector<kernels::ForwardArgs<T>> heads = heads_of(task, nullptr);
+        workspace_size = std::max({workspace_size, problem_.head_dim_v,
+                                   kernels_.decode_workspace({heads.data(), static_cast<index_t>(heads.size())})});
+        decodes_.push_back(std::move(task));
+      }
+    }
+  }
+
+  /// One head when each lies by itself; otherwise all, since memory is read best in its order. Never a matter of bits.
+  index_t heads_per_decode(index_t head_chunks) const {
+    const auto interleaved = [](const InputView<4>& x) {
+      return x.stride[2] > 0 && x.stride[2] * x.shape[2] <= x.stride[1];
+    };
+    if (!interleaved(input_.k) || !interleaved(input_.v)) return 1;
+    const index_t tasks = workers_ == 1 ? 1 : kBlocksPerWorker * workers_;
+    return std::clamp<index_t>(head_chunks * problem_.batch / tasks, 1, kernels::kMaxDecodeHeads);
+  }
+
+  std::vector<kernels::ForwardArgs<T>> heads_of(const std::vector<Block>& task, T* partial) const {
+    std::vector<kernels::ForwardArgs<T>> heads;
+    for (const Block& block : task) heads.push_back(args_of(block, partial));
+    return heads;
   }
 
   /// The block of this kv head that needs most memory: full rows, all keys.
@@ -192,18 +241,23 @@ class Forward {
     return std::clamp<index_t>(bytes / tile_bytes, 1, kMaxTiles);
   }
 
+  /// Room for the partial results of all chunks, to be joined in the end.
+  void reserve_partial(Block& block) {
+    const index_t chunks = (block.key_end + kKeysPerChunk - 1) / kKeysPerChunk;
+    block.partial_begin = partial_size_;
+    partial_size_ += chunks * block.num_rows * (problem_.head_dim_v + kernels::kStats);
+    splits_.push_back(block);
+  }
+
   void split_keys(Block block) {
     const index_t keys = block.key_end;
     const index_t chunks = (keys + kKeysPerChunk - 1) / kKeysPerChunk;
-    const index_t chunk_size = block.num_rows * (problem_.head_dim_v + kernels::kStats);
-    block.partial_begin = partial_size_;
-    splits_.push_back(block);
+    reserve_partial(block);
     for (index_t c = 0; c < chunks; ++c) {
       block.key_begin = c * kKeysPerChunk;
       block.key_end = std::min(keys, block.key_begin + kKeysPerChunk);
       blocks_.push_back(block);
     }
-    partial_size_ += chunks * chunk_size;
   }
 
   kernels::ForwardArgs<T> args_of(const Block& block, T* partial) const {
@@ -292,6 +346,7 @@ class Forward {
   const index_t workers_;
   Tensor<index_t, 1> probs_head_, probs_query_;
   std::vector<Block> blocks_, splits_;
+  std::vector<std::vector<Block>> decodes_;  // heads of one range of keys
   index_t partial_size_ = 0;
 };
 

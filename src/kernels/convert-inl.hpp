@@ -65,6 +65,38 @@ HWY_INLINE void StoreRow(const float* from, index_t width, f16* to) {
   for (index_t f = 0; f < width; ++f) to[f] = to_f16(from[f]);
 }
 
+/// One vector of T from its storage, converted in registers.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadAs(D d, const hn::TFromD<D>* from) {
+  return hn::LoadU(d, from);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadAs(D d, const bf16* from) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<std::uint16_t, D> dh;
+  return hn::BitCast(d,
+                     hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, reinterpret_cast<const std::uint16_t*>(from)))));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadAs(D d, const f16* from) {
+#if HWY_ARCH_ARM || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
+  const hn::Rebind<hwy::float16_t, D> dh;
+  return hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(from)));
+#else
+  float numbers[kVectorLanes<float>];
+  LoadRow(from, kVectorLanes<float>, numbers);
+  return hn::LoadU(d, numbers);
+#endif
+}
+
+/// The first `count` lanes from memory, the others 0; nothing behind them is read.
+template <class D, class S>
+HWY_INLINE hn::Vec<D> LoadAs(D d, const S* from, index_t count) {
+  hn::TFromD<D> numbers[kVectorLanes<hn::TFromD<D>>] = {};
+  LoadRow(from, count, numbers);
+  return hn::LoadU(d, numbers);
+}
+
 /// Address of row `token` of head `head`.
 template <class R>
 HWY_INLINE index_t RowOffset(const R& rows, index_t token, index_t head) {

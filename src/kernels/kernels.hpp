@@ -121,6 +121,17 @@ struct ForwardArgs {
   T* workspace = nullptr;  // forward_workspace() elements, 64-byte aligned
 };
 
+/// Heads that one decode task takes at most.
+inline constexpr index_t kMaxDecodeHeads = 16;
+
+/// Kv heads of one sequence against the same range of keys; a block holds all rows of its head, at most decode_rows.
+template <class T>
+struct DecodeArgs {
+  const ForwardArgs<T>* heads = nullptr;
+  index_t num_heads = 0;   // at most kMaxDecodeHeads
+  T* workspace = nullptr;  // decode_workspace() elements, 64-byte aligned
+};
+
 /// Row statistics: largest score, sum of exponentials, whether a key was visible.
 inline constexpr index_t kStats = 3;
 
@@ -201,6 +212,9 @@ struct Table {
   index_t vector_lanes = 0;
   index_t (*forward_workspace)(const ForwardArgs<T>&) = nullptr;
   void (*forward_block)(const ForwardArgs<T>&) = nullptr;
+  index_t decode_rows = 0;  // most rows of a kv head that decode takes
+  index_t (*decode_workspace)(const DecodeArgs<T>&) = nullptr;
+  void (*decode)(const DecodeArgs<T>&) = nullptr;
   void (*combine_chunks)(const CombineArgs<T>&) = nullptr;
   index_t (*backward_workspace)(const BackwardArgs<T>&) = nullptr;
   void (*backward_block)(const BackwardArgs<T>&) = nullptr;

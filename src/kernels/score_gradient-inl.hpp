@@ -15,6 +15,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/backward_layout-inl.hpp"
+#include "kernels/dot-inl.hpp"
 #include "kernels/dropout-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -101,8 +102,12 @@ struct ScoreGradient {
     bias = BuildBiasTile(scores, lanes, keys, layout.bias, layout.rows);
     if (bias == BiasTile::hides_all) return false;
     const index_t at = keys.begin * kRow;
-    Product<NV>(keys.end - keys.begin, scores.head_dim, k.data + keys.begin * k.stride, k.stride, One(), layout.queries,
-                kRow, to.probs + at, kRow, SetZero(), Nothing());
+    if (scores.num_heads * scores.seqlen_q <= kDecodeRows<T>) {
+      DotTile(keys, k, scores.head_dim, lanes.num_rows, layout.queries, layout.rows, to.probs);
+    } else {
+      Product<NV>(keys.end - keys.begin, scores.head_dim, k.data + keys.begin * k.stride, k.stride, One(),
+                  layout.queries, kRow, to.probs + at, kRow, SetZero(), Nothing());
+    }
     Product<NV>(keys.end - keys.begin, scores.head_dim_v, v.data + keys.begin * v.stride, v.stride, One(), layout.douts,
                 kRow, to.ds + at, kRow, SetZero(), Nothing());
     const auto weigh = [&](const auto& modify, const auto& hide) HWY_ATTR {
@@ -141,7 +146,7 @@ struct ScoreGradient {
   template <class D, class V>
   HWY_INLINE V Cap(D d, const ScoreModifier<T>& modifier, V s, index_t j, index_t n) const {
     if (scores.softcap == T{0}) return s;
-    const auto capped = modifier.Softcap(d, s);
+    const auto capped = Softcap(d, s, modifier.scores.softcap);
     const auto t = hn::Div(capped, hn::Set(d, scores.softcap));
     hn::StoreU(hn::NegMulAdd(t, t, hn::Set(d, T{1})), d, layout.cap + j * kTileLanes<T> + n);
     return capped;

@@ -22,6 +22,26 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// c*tanh(s/c). hwy's Tanh is within 4 ulp.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Softcap(D d, V s, hn::TFromD<D> softcap) {
+  const auto cap = hn::Set(d, softcap);
+  const auto capped = hn::Mul(cap, hn::Tanh(d, hn::Div(s, cap)));
+  return hn::IfThenElse(hn::IsNaN(s), s, capped);
+}
+
+/// s - slope * |position - key|.
+template <class V>
+HWY_INLINE V AddAlibi(V s, V slope, V position, V key) {
+  return hn::NegMulAdd(slope, hn::Abs(hn::Sub(position, key)), s);
+}
+
+/// A key relative to the first one of its tile, as a number.
+template <class T>
+HWY_INLINE T RelativeKey(const KeyRange& keys, index_t j) {
+  return static_cast<T>(std::clamp<index_t>(j - keys.origin, 0, kKeysPerTile));
+}
+
 /// Everything that acts on scores of a tile, in vectors over lanes.
 template <class T>
 struct ScoreModifier {
@@ -34,11 +54,8 @@ struct ScoreModifier {
 
   HWY_INLINE ScoreModifier(const Scores<T>& s, const Lanes<T>& lanes, const KeyRange& keys, const T* bias)
       : scores(s), bias_tile(bias) {
-    const auto relative = [&](index_t j) {
-      return static_cast<T>(std::clamp<index_t>(j - keys.origin, 0, kKeysPerTile));
-    };
-    FillLanes(lanes, begin, T{0}, [&](index_t n) { return relative(lanes.begin[n]); });
-    FillLanes(lanes, end, T{0}, [&](index_t n) { return relative(lanes.end[n]); });
+    FillLanes(lanes, begin, T{0}, [&](index_t n) { return RelativeKey<T>(keys, lanes.begin[n]); });
+    FillLanes(lanes, end, T{0}, [&](index_t n) { return RelativeKey<T>(keys, lanes.end[n]); });
     if (s.alibi_slopes == nullptr) return;
     FillLanes(lanes, slope, T{0}, [&](index_t n) { return s.alibi_slopes[lanes.head[n] * s.alibi_stride]; });
     FillLanes(lanes, position, T{0},
@@ -62,21 +79,12 @@ struct ScoreModifier {
            (bias_tile == nullptr || bias_tile[j * kTileLanes<T> + n] != -kInfinity<T>);
   }
 
-  /// c*tanh(s/c). hwy's Tanh is within 4 ulp.
-  template <class D, class V>
-  HWY_INLINE V Softcap(D d, V s) const {
-    const auto cap = hn::Set(d, scores.softcap);
-    const auto capped = hn::Mul(cap, hn::Tanh(d, hn::Div(s, cap)));
-    return hn::IfThenElse(hn::IsNaN(s), s, capped);
-  }
-
   /// Bias and ALiBi.
   template <class D, class V>
   HWY_INLINE V Add(D d, V s, index_t j, index_t n) const {
     if (bias_tile != nullptr) s = hn::Add(s, hn::LoadU(d, bias_tile + j * kTileLanes<T> + n));
     if (scores.alibi_slopes != nullptr) {
-      const auto distance = hn::Abs(hn::Sub(hn::LoadU(d, position + n), hn::Set(d, static_cast<T>(j))));
-      s = hn::NegMulAdd(hn::LoadU(d, slope + n), distance, s);
+      s = AddAlibi(s, hn::LoadU(d, slope + n), hn::LoadU(d, position + n), hn::Set(d, static_cast<T>(j)));
     }
     return s;
   }
@@ -92,7 +100,7 @@ struct ScoreModifier {
       for (index_t j = keys.begin; j < keys.end; ++j) {
         T* HWY_RESTRICT at = tile + j * kTileLanes<T> + n;
         auto s = hn::LoadU(d, at);
-        if (scores.softcap != T{0}) s = Softcap(d, s);
+        if (scores.softcap != T{0}) s = Softcap(d, s, scores.softcap);
         s = Add(d, s, j, n);
         const auto visible = Visible(d, j, n);
         s = hn::IfThenElse(visible, s, hidden);

@@ -10,6 +10,7 @@
 #include "hwy/highway.h"
 #include "kernels/backward-inl.hpp"
 #include "kernels/combine-inl.hpp"
+#include "kernels/decode-inl.hpp"
 #include "kernels/forward-inl.hpp"
 #include "kernels/input_gradients-inl.hpp"
 #include "kernels/kernels.hpp"
@@ -26,6 +27,9 @@ const Table<T>* MakeTable() {
       .vector_lanes = kVectorLanes<T>,
       .forward_workspace = &ForwardWorkspace<T>,
       .forward_block = &ForwardBlockKernel<T>,
+      .decode_rows = kDecodeRows<T>,
+      .decode_workspace = &DecodeWorkspace<T>,
+      .decode = &DecodeKernel<T>,
       .combine_chunks = &CombineChunks<T>,
       .backward_workspace = &BackwardWorkspace<T>,
       .backward_block = &BackwardBlockKernel<T>,

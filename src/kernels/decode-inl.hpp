@@ -1,0 +1,280 @@
+// Decode: the few query rows of some kv heads of a sequence against a range of keys.
+//
+//   per key tile, per kv head:
+//     S[row][key] = q . k                        DotKeys
+//     softcap, bias, ALiBi, mask                 vectors along the keys
+//     max, factor = running maximum, exp(old max - new max)
+//     P[row][key] = exp(S - max), sum += P
+//     O[row][:]   = O * factor + P V             AddValues
+//
+// Few rows cannot fill the lanes of the tile kernel, and memory is what takes the time: each key and value is read once
+// for all rows of its group, where it lies. Key tiles are outer and heads inner: a cache of [S, Hkv, D] is one stream.
+
+#if defined(MULTIHEAD_KERNELS_DECODE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_DECODE_INL
+#undef MULTIHEAD_KERNELS_DECODE_INL
+#else
+#define MULTIHEAD_KERNELS_DECODE_INL
+#endif
+
+#include "hwy/highway.h"
+#include "kernels/dot-inl.hpp"
+#include "kernels/dropout-inl.hpp"
+#include "kernels/finish-inl.hpp"
+#include "kernels/row_scores-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace multihead::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Keys of a tile. It sets the order of sums, so it is the same for every shape.
+inline constexpr index_t kKeysPerDecodeTile = 32;
+
+/// Where the state of the heads lies. Constructed on a null workspace it tells the size.
+template <class T>
+struct DecodeLayout {
+  index_t num_rows, q_row, acc_row, num_key_tiles, head_size, size;
+  T* base;
+
+  HWY_INLINE explicit DecodeLayout(const DecodeArgs<T>& args) : base(args.workspace) {
+    num_rows = 0;
+    for (index_t h = 0; h < args.num_heads; ++h) num_rows = std::max(num_rows, args.heads[h].num_rows);
+    const ForwardArgs<T>& head = args.heads[0];
+    q_row = VectorWidth<T>(head.scores.head_dim);
+    acc_row = VectorWidth<T>(head.scores.head_dim_v);
+    num_key_tiles = head.probs.data == nullptr ? 0 : (head.key_end - head.key_begin) / kKeysPerDecodeTile + 1;
+    head_size = num_rows * (q_row + acc_row) + RunningSoftmax<T>::kSize + num_key_tiles * kTileLanes<T>;
+    size = args.num_heads * head_size;
+  }
+  HWY_INLINE T* queries(index_t h) const { return base + h * head_size; }
+  HWY_INLINE T* acc(index_t h) const { return queries(h) + num_rows * q_row; }
+  HWY_INLINE T* softmax(index_t h) const { return acc(h) + num_rows * acc_row; }
+  /// The maxima in whose units the stored probs of a key tile stand.
+  HWY_INLINE T* history(index_t h, index_t tile) const {
+    return softmax(h) + RunningSoftmax<T>::kSize + tile * kTileLanes<T>;
+  }
+};
+
+template <class T>
+index_t DecodeWorkspace(const DecodeArgs<T>& args) {
+  return DecodeLayout<T>(args).size;
+}
+
+/// Offsets of rows [first, end), in elements from the rows' data.
+HWY_INLINE void RowOffsets(const ConstRows& rows, const Pages& pages, index_t page_stride, index_t first, index_t end,
+                           index_t* HWY_RESTRICT offset) {
+  for (index_t key = first; key < end; ++key) {
+    if (pages.table == nullptr) {
+      *offset++ = key * rows.token_stride;
+    } else {
+      const index_t page = pages.table[key / pages.page_size * pages.table_stride];
+      *offset++ = page * page_stride + key % pages.page_size * rows.token_stride;
+    }
+  }
+}
+
+template <class T>
+struct DecodeChunk {
+  const DecodeArgs<T>& args;
+  const Scores<T>& shared;  // of the first head: what all heads have in common
+  DecodeLayout<T> layout;
+  Lanes<T> lanes[kMaxDecodeHeads];
+  ReadAhead k_ahead, v_ahead;
+  index_t k_offset[2][kKeysPerDecodeTile], v_offset[2][kKeysPerDecodeTile];  // of this tile and the next
+  alignas(64) T tile[kDecodeRows<T> * kKeysPerDecodeTile];                   // [row][key]
+  alignas(64) T bias[kKeysPerDecodeTile];                                    // of one row
+
+  HWY_INLINE explicit DecodeChunk(const DecodeArgs<T>& a) : args(a), shared(a.heads[0].scores), layout(a) {
+    for (index_t h = 0; h < args.num_heads; ++h) {
+      const ForwardArgs<T>& head = args.heads[h];
+      InitLanes(head.scores, head.first_row, head.num_rows, lanes[h]);
+      RunningSoftmax<T>(layout.softmax(h)).Init(head.scores, lanes[h], head.key_begin == 0);
+      LoadQueries(h);
+      std::fill_n(layout.acc(h), head.num_rows * layout.acc_row, T{0});
+      if (head.probs.data == nullptr) continue;
+      ClearProbs(head, lanes[h]);
+      std::fill_n(layout.history(h, 0), layout.num_key_tiles * kTileLanes<T>, -kInfinity<T>);
+    }
+    std::fill_n(tile, kDecodeRows<T> * kKeysPerDecodeTile, T{0});
+  }
+
+  HWY_INLINE void LoadQueries(index_t h) {
+    const Scores<T>& s = args.heads[h].scores;
+    WithType<T>(s.q.dtype, s.q.data, [&](const auto* data) HWY_ATTR {
+      for (index_t n = 0; n < lanes[h].num_rows; ++n) {
+        T* HWY_RESTRICT row = layout.queries(h) + n * layout.q_row;
+        LoadRow(data + RowOffset(s.q, lanes[h].query[n], lanes[h].head[n]), s.head_dim, row);
+        for (index_t f = 0; f < s.head_dim; ++f) row[f] *= s.scale;
+        std::fill(row + s.head_dim, row + layout.q_row, T{0});
+      }
+    });
+  }
+
+  HWY_INLINE void Run() {
+    const ForwardArgs<T>& head = args.heads[0];
+    const index_t first = std::max(lanes[0].first_begin, head.key_begin);
+    const index_t last = std::min(lanes[0].last_end, head.key_end);
+    index_t origin = first / kKeysPerDecodeTile * kKeysPerDecodeTile;
+    if (first < last) LoadOffsets(origin, last);
+    for (; origin < last && first < last; origin += kKeysPerDecodeTile) {
+      LoadOffsets(origin + kKeysPerDecodeTile, last);
+      const KeyRange keys{origin, std::max(first - origin, index_t{0}), std::min(last - origin, kKeysPerDecodeTile)};
+      StartReadingAhead(keys, std::min(last, origin + 2 * kKeysPerDecodeTile));
+      for (index_t h = 0; h < args.num_heads; ++h) Tile(h, keys);
+    }
+    for (index_t h = 0; h < args.num_heads; ++h) Finish(h);
+  }
+
+  HWY_INLINE index_t Side(index_t key) const { return key / kKeysPerDecodeTile % 2; }
+
+  HWY_INLINE void LoadOffsets(index_t origin, index_t last) {
+    const index_t end = std::min(origin + kKeysPerDecodeTile, last);
+    RowOffsets(shared.k, shared.pages, shared.pages.k_page_stride, origin, end, k_offset[Side(origin)]);
+    RowOffsets(shared.v, shared.pages, shared.pages.v_page_stride, origin, end, v_offset[Side(origin)]);
+  }
+
+  /// A row of the stream spans all heads of the task.
+  HWY_INLINE void StartReadingAhead(const KeyRange& keys, index_t next_end) {
+    const index_t next = keys.origin + kKeysPerDecodeTile, num_rows = std::max(next_end - next, index_t{0});
+    const index_t quads = (keys.end - keys.begin) / 4 * args.num_heads;
+    const auto span = [&](const ConstRows& first, const ConstRows& last, index_t width) {
+      return static_cast<const char*>(last.data) - static_cast<const char*>(first.data) +
+             width * dtype_bytes(first.dtype);
+    };
+    const Scores<T>& last = args.heads[args.num_heads - 1].scores;
+    const index_t vectors = (shared.head_dim_v + kVectorLanes<T> - 1) / kVectorLanes<T>;
+    k_ahead = ReadAhead(shared.k, k_offset[Side(next)], num_rows, span(shared.k, last.k, shared.head_dim), quads);
+    v_ahead = ReadAhead(shared.v, v_offset[Side(next)], num_rows, span(shared.v, last.v, shared.head_dim_v),
+                        quads * std::max<index_t>(layout.num_rows * vectors / 8, 1));
+  }
+
+  HWY_INLINE void Tile(index_t h, const KeyRange& keys) {
+    const Scores<T>& s = args.heads[h].scores;
+    const bool has_bias = HasBiasTile(s);
+    const bool plain =
+        !has_bias && IsPlain(s, lanes[h], keys) && keys.begin % kVectorLanes<T> == 0 && keys.end % kVectorLanes<T> == 0;
+    WithType<T>(s.k.dtype, s.k.data, [&](const auto* data) HWY_ATTR {
+      DotKeys(ScatteredRows{data, k_offset[Side(keys.origin)], s.head_dim}, keys.begin, keys.end, layout.queries(h),
+              layout.q_row, lanes[h].num_rows, tile, kKeysPerDecodeTile, k_ahead);
+    });
+    RunningSoftmax<T> state(layout.softmax(h));
+    alignas(64) T tile_max[kMaxLanes], factor[kMaxLanes];
+    std::fill_n(tile_max, kMaxLanes, -kInfinity<T>);
+    for (index_t n = 0; n < lanes[h].num_rows; ++n) {
+      const RowOfScores<T> row(s, lanes[h], n, keys, has_bias ? bias : nullptr);
+      bool seen = true;
+      tile_max[n] = plain ? row.Max(tile + n * kKeysPerDecodeTile) : row.Modify(tile + n * kKeysPerDecodeTile, seen);
+      if (seen) state.seen[n] = T{1};
+    }
+    if (state.Raise(tile_max, lanes[h].num_vectors, factor)) Rescale(h, factor);
+    Exponentiate(h, keys, state);
+    WithType<T>(s.v.dtype, s.v.data, [&](const auto* data) HWY_ATTR {
+      const ScatteredRows values{data, v_offset[Side(keys.origin)], s.head_dim_v};
+      if (plain || RowsFinite<T>(values, keys.begin, keys.end)) {
+        AddValues(values, keys.begin, keys.end, tile, kKeysPerDecodeTile, lanes[h].num_rows, layout.acc(h),
+                  layout.acc_row, v_ahead);
+      } else {
+        AddVisibleValues(h, keys, values);
+      }
+    });
+  }
+
+  HWY_INLINE void Rescale(index_t h, const T* HWY_RESTRICT factor) {
+    for (index_t n = 0; n < lanes[h].num_rows; ++n) {
+      if (factor[n] == T{1}) continue;
+      T* HWY_RESTRICT row = layout.acc(h) + n * layout.acc_row;
+      for (index_t f = 0; f < layout.acc_row; ++f) row[f] *= factor[n];
+    }
+  }
+
+  /// P = exp(S - max) in place, stored if wanted, with dropout.
+  HWY_INLINE void Exponentiate(index_t h, const KeyRange& keys, const RunningSoftmax<T>& state) {
+    const ForwardArgs<T>& head = args.heads[h];
+    const Tag<T> d;
+    for (index_t n = 0; n < lanes[h].num_rows; ++n) {
+      T* HWY_RESTRICT row = tile + n * kKeysPerDecodeTile;
+      const auto shift = hn::Set(d, state.shift[n]);
+      auto sum = hn::Zero(d);
+      for (index_t j = keys.begin / kVectorLanes<T> * kVectorLanes<T>; j < keys.end; j += kVectorLanes<T>) {
+        const auto p = ExpMinus(d, hn::Load(d, row + j), shift);
+        sum = hn::Add(sum, p);
+        hn::Store(p, d, row + j);
+      }
+      state.sum[n] += hn::GetLane(hn::SumOfLanes(d, sum));
+      if (head.probs.data == nullptr) continue;
+      if (T* to = ProbsRow(head, lanes[h], n))
+        std::copy(row + keys.begin, row + keys.end, to + keys.origin + keys.begin);
+      layout.history(h, HistoryTile(keys.origin))[n] = state.shift[n];
+    }
+    if (head.scores.dropout_threshold == 0) return;
+    ForEachKeep(head.scores, lanes[h], keys, [&](index_t j, index_t n, T factor) HWY_ATTR {
+      T& p = tile[n * kKeysPerDecodeTile + j];
+      p = factor == T{0} ? T{0} : p * factor;
+    });
+  }
+
+  /// For value rows that hold NaN or infinity, perhaps in hidden ones: each row adds what it sees, in the same order.
+  template <class S>
+  HWY_NOINLINE void AddVisibleValues(index_t h, const KeyRange& keys, const ScatteredRows<S>& values) {
+    index_t seen[kKeysPerDecodeTile];
+    T p[kKeysPerDecodeTile];
+    for (index_t n = 0; n < lanes[h].num_rows; ++n) {
+      index_t count = 0;
+      for (index_t j = keys.begin; j < keys.end; ++j) {
+        if (!IsVisible(args.heads[h].scores, lanes[h], n, keys.origin + j)) continue;
+        seen[count] = values.offset[j];
+        p[count++] = tile[n * kKeysPerDecodeTile + j];
+      }
+      AddValues(ScatteredRows<S>{values.data, seen, values.width}, 0, count, p, kKeysPerDecodeTile, 1,
+                layout.acc(h) + n * layout.acc_row, layout.acc_row, v_ahead);
+    }
+  }
+
+  HWY_INLINE index_t HistoryTile(index_t key) const { return (key - args.heads[0].key_begin) / kKeysPerDecodeTile; }
+
+  /// Writes the rows of a head, or hands its state over when keys are split.
+  HWY_NOINLINE void Finish(index_t h) {
+    const ForwardArgs<T>& head = args.heads[h];
+    const RunningSoftmax<T> state(layout.softmax(h));
+    const index_t width = head.scores.head_dim_v;
+    for (index_t n = 0; n < lanes[h].num_rows; ++n) {
+      T* HWY_RESTRICT acc = layout.acc(h) + n * layout.acc_row;
+      T factor = T{1};
+      if (head.partial_acc != nullptr) {
+        std::copy_n(acc, width, head.partial_acc + n * width);
+        T* stats = head.partial_stats + n * kStats;
+        stats[0] = state.max[n];
+        stats[1] = state.sum[n];
+        stats[2] = state.seen[n];
+      } else {
+        const FinalRow<T> row(state.max[n], state.sum[n], state.seen[n] != T{0});
+        factor = row.inverse;
+        for (index_t f = 0; f < width; ++f) acc[f] *= factor;
+        WriteRow(head.out, lanes[h].query[n], lanes[h].head[n], acc, width);
+        WriteStatistics(head, lanes[h].head[n], lanes[h].query[n], row);
+      }
+      if (head.probs.data != nullptr) FinishProbs(h, n, state.shift[n], factor);
+    }
+  }
+
+  /// Brings stored probs of a row from the maximum of their time to the last one, times `last`.
+  HWY_INLINE void FinishProbs(index_t h, index_t n, T shift, T last) {
+    const ForwardArgs<T>& head = args.heads[h];
+    const Tag<T> d;
+    for (index_t t = 0; t < layout.num_key_tiles; ++t) {
+      const index_t begin = head.key_begin + t * kKeysPerDecodeTile;
+      const T change = hn::GetLane(ExpMinus(d, hn::Set(d, layout.history(h, t)[n]), hn::Set(d, shift)));
+      ScaleProbs(head, lanes[h], n, begin, std::min(begin + kKeysPerDecodeTile, head.key_end), change * last);
+    }
+  }
+};
+
+template <class T>
+void DecodeKernel(const DecodeArgs<T>& args) {
+  DecodeChunk<T>(args).Run();
+}
+
+}  // namespace multihead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
