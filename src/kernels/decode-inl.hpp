@@ -92,7 +92,8 @@ struct DecodeChunk {
       LoadQueries(h);
       std::fill_n(layout.acc(h), head.num_rows * layout.acc_row, T{0});
       if (head.probs.data == nullptr) continue;
-      ClearProbs(head, lanes[h]);
+      ClearProbs(head, lanes[h], head.key_begin,
+                 head.key_end >= head.scores.seqlen_kv ? head.probs_keys : head.key_end);
       std::fill_n(layout.history(h, 0), layout.num_key_tiles * kTileLanes<T>, -kInfinity<T>);
     }
     std::fill_n(tile, kDecodeRows<T> * kKeysPerDecodeTile, T{0});
