@@ -24,7 +24,7 @@ constexpr double kWorthThreads = 2e6;         // flops: about 20 microseconds
 
 template <class T>
 void check(const TensorView<const T, 2>& a, const MatmulPart<T>& part) {
-  const auto text = [](const auto& view) { return shape_text(view.shape().data(), 2); };
+  const auto text = [](const auto& view) { return Extents(view.shape().data(), 2); };
   const auto& [b, c, bias] = part;
   require(a.shape(1) == b.shape(1), "matmul", "a [m, k] and b [n, k] must agree in k",
           {{"a", text(a)}, {"b", text(b)}});

@@ -15,11 +15,12 @@ namespace multihead {
 // A check that passes must cost next to nothing: values and rules are kept as they are and become text in an error
 // only.
 
-/// The extents of a view of at most four axes.
+/// The extents of a view of at most four axes; "absent" without any.
 struct Extents {
   std::array<index_t, 4> extent{};
-  int rank = 0;
+  int rank = -1;
 
+  Extents() = default;
   Extents(const index_t* first, int r) : rank(r) {
     for (int axis = 0; axis < r; ++axis) extent[static_cast<std::size_t>(axis)] = first[axis];
   }

@@ -6,8 +6,8 @@ namespace multihead::nn {
 namespace {
 
 template <std::size_t R>
-std::string text(const std::array<index_t, R>& shape) {
-  return shape_text(shape.data(), int(R));
+Extents text(const std::array<index_t, R>& shape) {
+  return {shape.data(), int(R)};
 }
 
 // An absent view passes; `rule` says the shape in words.

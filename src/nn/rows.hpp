@@ -10,8 +10,8 @@
 namespace multihead::nn {
 
 template <class T, int R>
-std::string text_of(const TensorView<T, R>& view) {
-  return view ? shape_text(view.shape().data(), R) : "absent";
+Extents text_of(const TensorView<T, R>& view) {
+  return view ? Extents(view.shape().data(), R) : Extents();
 }
 
 /// Whether the rows of a view lie in one piece each.
