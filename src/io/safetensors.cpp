@@ -131,13 +131,9 @@ Safetensors load_safetensors(const fs::path& path) {
   return result;
 }
 
-const std::vector<std::string>& Safetensors::names() const {
-  return impl_->names;
-}
+const std::vector<std::string>& Safetensors::names() const { return impl_->names; }
 
-const std::map<std::string, std::string>& Safetensors::metadata() const {
-  return impl_->content.metadata;
-}
+const std::map<std::string, std::string>& Safetensors::metadata() const { return impl_->content.metadata; }
 
 const StoredTensor* Safetensors::find(std::string_view name) const {
   const auto found = impl_->content.tensors.find(name);

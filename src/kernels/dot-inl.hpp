@@ -1,10 +1,9 @@
-// The two products of a few query rows with a tile of keys and values that stay where they lie.
+// Scores of a few query rows with a tile of keys that stay where they lie.
 //
 //   DotKeys      scores[n][j] = dot(q[n], k[j])         vectors along the features, 4 keys x 2 queries at a time
-//   AddValues    acc[n][f]   += sum_j p[n][j] v[j][f]   vectors along the features, 8 sums at a time
 //
-// A key or value row is read once, converted in registers and used for all query rows. The order of every sum depends
-// on the width alone (scores) or is that of the keys (values), however rows are grouped.
+// A key row is read once, converted in registers and used for all query rows. The order of every sum depends on the
+// width alone, however rows are grouped.
 
 #if defined(MULTIHEAD_KERNELS_DOT_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_DOT_INL
@@ -176,104 +175,6 @@ HWY_NOINLINE void DotTile(const KeyRange& range, const TileRows<T>& keys, index_
       tile[j * kTileLanes<T> + n] = n < num_rows ? scores[n * kKeysPerTile + j] : T{0};
     }
   }
-}
-
-/// One value row, NC vectors of it, into the sums of NQ rows; p[n * p_row] is its weight in row n.
-template <int NQ, int NC, class T, class S>
-HWY_INLINE void AddValue(const S* row, index_t rest, const T* HWY_RESTRICT p, index_t p_row,
-                         hn::Vec<Tag<T>> (&sum)[NQ][NC]) {
-  const Tag<T> d;
-  hn::Vec<Tag<T>> value[NC];
-#pragma GCC unroll 8
-  for (int c = 0; c < NC; ++c) {
-    value[c] = rest > 0 ? LoadAs(d, row, rest) : LoadAs(d, row + c * kVectorLanes<T>);
-  }
-#pragma GCC unroll 8
-  for (int n = 0; n < NQ; ++n) {
-    const auto weight = hn::Set(d, p[n * p_row]);
-#pragma GCC unroll 8
-    for (int c = 0; c < NC; ++c) sum[n][c] = hn::MulAdd(value[c], weight, sum[n][c]);
-  }
-}
-
-/// NQ rows of sums, NC vectors of columns from `f` on; `rest` > 0: the only vector has that many columns.
-template <int NQ, int NC, class T, class S>
-HWY_INLINE void ValueBlock(const ScatteredRows<S>& values, index_t begin, index_t end, const T* HWY_RESTRICT p,
-                           index_t p_row, index_t f, index_t rest, T* HWY_RESTRICT acc, index_t acc_row,
-                           ReadAhead& ahead) {
-  const Tag<T> d;
-  hn::Vec<Tag<T>> sum[NQ][NC];
-#pragma GCC unroll 8
-  for (int n = 0; n < NQ; ++n) {
-#pragma GCC unroll 8
-    for (int c = 0; c < NC; ++c) sum[n][c] = hn::LoadU(d, acc + n * acc_row + f + c * kVectorLanes<T>);
-  }
-  index_t j = begin;
-  for (; j + 4 <= end; j += 4) {
-    ahead.Step();
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) AddValue<NQ, NC>(values(j + i) + f, rest, p + j + i, p_row, sum);
-  }
-  for (; j < end; ++j) AddValue<NQ, NC>(values(j) + f, rest, p + j, p_row, sum);
-#pragma GCC unroll 8
-  for (int n = 0; n < NQ; ++n) {
-#pragma GCC unroll 8
-    for (int c = 0; c < NC; ++c) hn::StoreU(sum[n][c], d, acc + n * acc_row + f + c * kVectorLanes<T>);
-  }
-}
-
-/// All columns of NQ rows, 8 sums or a few less at a time.
-template <int NQ, class T, class S>
-HWY_NOINLINE void ValueRows(const ScatteredRows<S>& values, index_t begin, index_t end, const T* HWY_RESTRICT p,
-                            index_t p_row, T* HWY_RESTRICT acc, index_t acc_row, ReadAhead& ahead) {
-  constexpr index_t kLanes = kVectorLanes<T>;
-  index_t f = 0;
-  const auto columns = [&](auto count) HWY_ATTR {
-    constexpr int kCount = decltype(count)::value;
-    for (; f + kCount * kLanes <= values.width; f += kCount * kLanes) {
-      ValueBlock<NQ, kCount>(values, begin, end, p, p_row, f, 0, acc, acc_row, ahead);
-    }
-  };
-  if constexpr (NQ == 1) columns(std::integral_constant<int, 8>());
-  if constexpr (NQ <= 2) columns(std::integral_constant<int, 4>());
-  columns(std::integral_constant<int, 2>());
-  columns(std::integral_constant<int, 1>());
-  if (f < values.width) {
-    ValueBlock<NQ, 1>(values, begin, end, p, p_row, f, values.width - f, acc, acc_row, ahead);
-  }
-}
-
-/// acc += p v over keys [begin, end) of a tile, in their order.
-template <class T, class S>
-HWY_INLINE void AddValues(const ScatteredRows<S>& values, index_t begin, index_t end, const T* HWY_RESTRICT p,
-                          index_t p_row, index_t num_rows, T* HWY_RESTRICT acc, index_t acc_row, ReadAhead& ahead) {
-  index_t n = 0;
-  const auto rows = [&](auto count) HWY_ATTR {
-    constexpr int kCount = decltype(count)::value;
-    for (; n + kCount <= num_rows; n += kCount) {
-      ValueRows<kCount>(values, begin, end, p + n * p_row, p_row, acc + n * acc_row, acc_row, ahead);
-    }
-  };
-  rows(std::integral_constant<int, 4>());
-  rows(std::integral_constant<int, 3>());
-  rows(std::integral_constant<int, 2>());
-  rows(std::integral_constant<int, 1>());
-}
-
-/// Whether rows [begin, end) hold numbers only.
-template <class T, class S>
-HWY_NOINLINE bool RowsFinite(const ScatteredRows<S>& rows, index_t begin, index_t end) {
-  const Tag<T> d;
-  for (index_t j = begin; j < end; ++j) {
-    auto probe = hn::Zero(d);  // 0 * x is NaN exactly for infinities and NaN
-    index_t f = 0;
-    for (; f + kVectorLanes<T> <= rows.width; f += kVectorLanes<T>) {
-      probe = hn::MulAdd(LoadAs(d, rows(j) + f), hn::Zero(d), probe);
-    }
-    if (f < rows.width) probe = hn::MulAdd(LoadAs(d, rows(j) + f, rows.width - f), hn::Zero(d), probe);
-    if (!hn::AllTrue(d, hn::Eq(probe, probe))) return false;
-  }
-  return true;
 }
 
 }  // namespace multihead::kernels::HWY_NAMESPACE

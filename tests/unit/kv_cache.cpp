@@ -72,7 +72,6 @@ std::vector<index_t> held(const KvCache& cache, index_t b) {
   return numbers;
 }
 
-
 std::vector<KvCache> caches_of_every_kind(index_t num_sequences) {
   std::vector<KvCache> caches;
   caches.push_back(KvCache::contiguous(shape_of(num_sequences), 16));
