@@ -9,7 +9,6 @@
 
 #include <cstring>
 
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/tile-inl.hpp"
 
@@ -121,21 +120,6 @@ HWY_NOINLINE BiasTile BuildBiasTile(const Scores<T>& scores, const Lanes<T>& lan
     }
   }
   return BiasTile::hides_all;
-}
-
-/// Asks for the rows of bias and mask that a pair of tiles will need: rows far apart defeat the CPU's prefetcher.
-template <class T>
-HWY_INLINE void PrefetchBias(const Scores<T>& scores, const Lanes<T>& lanes, const KeyRange& keys) {
-  const auto rows_of = [&](const auto& plane) {
-    if (plane.data == nullptr || plane.key_stride != 1 || plane.query_stride == 0) return;
-    constexpr index_t kStep = 64 / static_cast<index_t>(sizeof(*plane.data));
-    for (index_t n = 0; n < lanes.num_rows; ++n) {
-      const auto* row = PlaneRow(plane, lanes, n, keys);
-      for (index_t j = keys.begin; j < keys.end; j += kStep) hwy::Prefetch(row + j);
-    }
-  };
-  rows_of(scores.bias);
-  rows_of(scores.visible);
 }
 
 }  // namespace multihead::kernels::HWY_NAMESPACE

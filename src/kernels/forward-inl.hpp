@@ -101,11 +101,6 @@ struct ForwardBlock {
         } else if (next.keys.origin != origin + kKeysPerTile) {
           PrefetchNext(origin + kKeysPerTile, part, parts);
         }
-        if (HasBiasTile(scores)) {
-          const bool more = t + 1 < end_tile;
-          const index_t next_tile = more ? t + 1 : first_tile, next_origin = more ? origin : origin + kKeysPerTile;
-          PrefetchBias(scores, layout.query_tiles[next_tile].lanes, Range(next_tile, next_origin));
-        }
         switch (layout.query_tiles[t].lanes.num_vectors) {
           case 1: Tile<1>(t, keys, slot); break;
           case 2: Tile<2>(t, keys, slot); break;
