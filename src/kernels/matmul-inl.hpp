@@ -12,7 +12,6 @@
 
 #include <algorithm>
 
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/transpose-inl.hpp"
 
@@ -29,65 +28,12 @@ struct FromBias {
   }
 };
 
-/// MicroKernel for rows that come from memory: while it runs, it asks for the MR rows after its own, a line of each a
-/// line of its own. The hardware follows a row only after some lines of it, and weights are read once a call.
-template <int MR, int NV, class Start, class T>
-HWY_INLINE void MatmulBlock(const MatmulArgs<T>& args, const T* HWY_RESTRICT a, T* HWY_RESTRICT c, index_t c_row,
-                            Start start) {
-  const Tag<T> d;
-  constexpr index_t kLanes = kVectorLanes<T>, kPerLine = 64 / sizeof(T);
-  const index_t a_row = args.a_row, a_k = args.a_k, num_k = args.num_k;
-  const T* HWY_RESTRICT b = args.panel;
-  hn::Vec<Tag<T>> sum[MR][NV];
-#pragma GCC unroll 16
-  for (int r = 0; r < MR; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < NV; ++v) sum[r][v] = start.Begin(d, c + r * c_row + v * kLanes, v * kLanes);
-  }
-  for (index_t k = 0, end = 0; k < num_k;) {
-    end = std::min(num_k, end + kPerLine);
-#pragma GCC unroll 16
-    for (int r = 0; r < MR; ++r) hwy::Prefetch(a + (MR + r) * a_row);
-#pragma GCC unroll 4
-    for (; k < end; ++k) {
-      hn::Vec<Tag<T>> row[NV];
-#pragma GCC unroll 4
-      for (int v = 0; v < NV; ++v) row[v] = hn::LoadU(d, b + v * kLanes);
-#pragma GCC unroll 16
-      for (int r = 0; r < MR; ++r) {
-        const auto scalar = hn::Set(d, a[r * a_row]);
-#pragma GCC unroll 4
-        for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(scalar, row[v], sum[r][v]);
-      }
-      a += a_k;
-      b += NV * kLanes;
-    }
-  }
-#pragma GCC unroll 16
-  for (int r = 0; r < MR; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < NV; ++v) hn::StoreU(sum[r][v], d, c + r * c_row + v * kLanes);
-  }
-}
-
-/// c[num_rows][NV vectors] from rows of a, and the panel.
+/// c[num_rows][NV vectors] from rows of a, from `first` on, and the panel.
 template <int NV, class Start, class T>
-HWY_NOINLINE void MatmulRows(const MatmulArgs<T>& args, index_t first, index_t num_rows, T* c, index_t c_row,
-                             Start start) {
-  const T* a = args.a + first * args.a_row;
-  index_t r = 0;
-  const auto blocks = [&](auto height) HWY_ATTR {
-    constexpr int kHeight = decltype(height)::value;
-    for (; r + kHeight <= num_rows; r += kHeight) {
-      MatmulBlock<kHeight, NV>(args, a + r * args.a_row, c + r * c_row, c_row, start);
-    }
-  };
-  constexpr int kHighest = kRowsPerBlock<NV>;
-  blocks(std::integral_constant<int, kHighest>());
-  if constexpr (kHighest > 8) blocks(std::integral_constant<int, 8>());
-  if constexpr (kHighest > 4) blocks(std::integral_constant<int, 4>());
-  blocks(std::integral_constant<int, 2>());
-  blocks(std::integral_constant<int, 1>());
+HWY_INLINE void MatmulRows(const MatmulArgs<T>& args, index_t first, index_t num_rows, T* c, index_t c_row,
+                           Start start) {
+  Product<NV>(num_rows, args.num_k, args.a + first * args.a_row, args.a_row, args.a_k, args.panel, NV * kVectorLanes<T>,
+              c, c_row, start, Nothing(), Ahead<T>());
 }
 
 /// tile[row][lanes] = what the sums of rows [first, first + num_rows) start from.

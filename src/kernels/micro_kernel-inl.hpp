@@ -17,8 +17,10 @@
 #define MULTIHEAD_KERNELS_MICRO_KERNEL_INL
 #endif
 
+#include <algorithm>
 #include <type_traits>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/kernels.hpp"
 
@@ -96,13 +98,40 @@ struct KeepMax {  // max[lane] = the larger of it and the block's; a NaN does no
   }
 };
 
-/// How k is cut: `count` segments of num_k steps; A of segment s begins at a + s*step. B runs on.
+/// How k is cut into segments. Count and Steps say how many and how long; Begin gives where A of a segment begins, for
+/// blocks of MR rows. B runs on.
+struct Whole {
+  static HWY_INLINE constexpr index_t Count(index_t) { return 1; }
+  static HWY_INLINE index_t Steps(index_t num_k, index_t) { return num_k; }
+  template <int MR, class T, class ARow, class AK>
+  static HWY_INLINE const T* Begin(const T* a, ARow, AK, index_t) {
+    return a;
+  }
+};
+/// `count` segments of num_k steps each; A takes `step` from one to the next.
 struct Segments {
   index_t count, step;
+  HWY_INLINE index_t Count(index_t) const { return count; }
+  HWY_INLINE index_t Steps(index_t num_k, index_t) const { return num_k; }
+  template <int MR, class T, class ARow, class AK>
+  HWY_INLINE const T* Begin(const T* a, ARow, AK, index_t s) const {
+    return a + s * step;
+  }
 };
-/// One segment, known at compile time.
-struct Whole {
-  static constexpr index_t count = 1, step = 0;
+/// Rows of A come from memory: a segment is a cache line of them, and as it begins, that line of the MR rows after the
+/// block is asked for. The CPU itself follows a row only after some lines of it.
+template <class T>
+struct Ahead {
+  static constexpr index_t kLine = 64 / static_cast<index_t>(sizeof(T));
+  static HWY_INLINE index_t Count(index_t num_k) { return (num_k + kLine - 1) / kLine; }
+  static HWY_INLINE index_t Steps(index_t num_k, index_t s) { return std::min(kLine, num_k - s * kLine); }
+  template <int MR, class ARow, class AK>
+  static HWY_INLINE const T* Begin(const T* a, ARow a_row, AK a_k, index_t s) {
+    const T* const at = a + s * kLine * a_k;
+#pragma GCC unroll 16
+    for (int r = 0; r < MR; ++r) hwy::Prefetch(at + (MR + r) * a_row);
+    return at;
+  }
 };
 
 template <int MR, int NV, class Cut, class ARow, class AK, class Start, class Finish, class T>
@@ -117,10 +146,11 @@ HWY_INLINE void MicroKernel(index_t num_k, Cut cut, const T* HWY_RESTRICT a, ARo
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) sum[r][v] = start.Begin(d, c + r * c_row + v * kLanes, v * kLanes);
   }
-  for (index_t segment = 0; segment < cut.count; ++segment) {
-    const T* HWY_RESTRICT at = a + segment * cut.step;
+  for (index_t s = 0; s < cut.Count(num_k); ++s) {
+    const T* HWY_RESTRICT at = cut.template Begin<MR>(a, a_row, a_k, s);
+    const index_t num_steps = cut.Steps(num_k, s);
 #pragma GCC unroll 4
-    for (index_t k = 0; k < num_k; ++k) {
+    for (index_t k = 0; k < num_steps; ++k) {
       hn::Vec<Tag<T>> row[NV];
 #pragma GCC unroll 4
       for (int v = 0; v < NV; ++v) row[v] = hn::LoadU(d, b + v * kLanes);
