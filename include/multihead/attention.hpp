@@ -39,7 +39,7 @@ struct AttentionOutput {
 /// @throws UnsupportedError  if a dtype is of the wrong kind. Nothing has been written by then.
 ///
 /// Cost     2*B*H*Sq*Skv*(D + Dv) flops; about half with a square causal mask; hidden tiles cost nothing.
-/// Memory   at most 128 query tiles and 16 key tiles per thread (3 MB at D = 64), whatever Sq and Skv are.
+/// Memory   at most 128 query tiles and 16 key tiles per thread (about 3 MB at D = 64), whatever Sq and Skv are.
 /// Threads  the result is bitwise equal for any thread count and any batch mates.
 /// Source   Milakov & Gimelshein 2018, alg. 3; Dao 2023, alg. 1.
 void attention_forward(const AttentionInput& input, const AttentionOutput& output,
