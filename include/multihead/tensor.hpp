@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <memory>
-#include <new>
 
 #include "multihead/error.hpp"
 #include "multihead/tensor_view.hpp"
@@ -16,8 +15,11 @@ namespace multihead {
 index_t checked_size(const index_t* shape, int rank, index_t element_bytes);
 
 namespace detail {
-struct AlignedDelete {
-  void operator()(void* p) const { ::operator delete (p, std::align_val_t{64}); }
+/// 64-byte aligned memory, not initialised. What a thread releases it keeps for itself, up to 64 MB.
+void* allocate(std::size_t bytes);
+void release(void* data) noexcept;
+struct Release {
+  void operator()(void* data) const noexcept { release(data); }
 };
 }  // namespace detail
 
@@ -28,14 +30,19 @@ class Tensor {
   using Extents = std::array<index_t, R>;
 
   Tensor() = default;
-  explicit Tensor(Extents shape) : shape_(shape), size_(checked_size(shape.data(), R, sizeof(T))) {
-    data_.reset(
-        static_cast<T*>(::operator new (static_cast<std::size_t>(size_) * sizeof(T) + 64, std::align_val_t{64})));
-    std::fill_n(data_.get(), size_, T{});
+  explicit Tensor(Extents shape) : Tensor(uninitialized(shape)) { std::fill_n(data(), size_, T{}); }
+
+  /// To be written before it is read.
+  static Tensor uninitialized(Extents shape) {
+    Tensor result;
+    result.shape_ = shape;
+    result.size_ = checked_size(shape.data(), R, sizeof(T));
+    result.data_.reset(static_cast<T*>(detail::allocate(static_cast<std::size_t>(result.size_) * sizeof(T) + 64)));
+    return result;
   }
 
   Tensor clone() const {
-    Tensor result(shape_);
+    Tensor result = uninitialized(shape_);
     std::copy_n(data(), size_, result.data());
     return result;
   }
@@ -63,7 +70,7 @@ class Tensor {
  private:
   Extents shape_{};
   index_t size_ = 0;
-  std::unique_ptr<T[], detail::AlignedDelete> data_;
+  std::unique_ptr<T[], detail::Release> data_;
 };
 
 }  // namespace multihead

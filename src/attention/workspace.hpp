@@ -2,9 +2,8 @@
 #pragma once
 
 #include <memory>
-#include <new>
 
-#include "multihead/types.hpp"
+#include "multihead/tensor.hpp"
 
 namespace multihead {
 
@@ -15,16 +14,13 @@ class Workspace {
   Workspace(index_t num_parts, index_t part_size)
       : part_size_((part_size * index_t{sizeof(T)} + 63) / 64 * 64 / index_t{sizeof(T)} + 64 / index_t{sizeof(T)}) {
     const auto bytes = static_cast<std::size_t>(num_parts * part_size_) * sizeof(T);
-    data_.reset(static_cast<T*>(::operator new (bytes, std::align_val_t{64})));
+    data_.reset(static_cast<T*>(detail::allocate(bytes)));
   }
   T* part(index_t index) const { return data_.get() + index * part_size_; }
 
  private:
-  struct Delete {
-    void operator()(T* p) const { ::operator delete (p, std::align_val_t{64}); }
-  };
   index_t part_size_;
-  std::unique_ptr<T[], Delete> data_;
+  std::unique_ptr<T[], detail::Release> data_;
 };
 
 }  // namespace multihead

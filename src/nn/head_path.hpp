@@ -8,7 +8,7 @@ namespace multihead::nn {
 
 template <class T, int R>
 void reuse(Tensor<T, R>& tensor, const typename Tensor<T, R>::Extents& shape) {
-  if (!tensor.data() || tensor.shape() != shape) tensor = Tensor<T, R>(shape);
+  if (!tensor.data() || tensor.shape() != shape) tensor = Tensor<T, R>::uninitialized(shape);
 }
 
 /// [B, S, H, D] with heads side by side, as one row of H*D features a token.
@@ -25,9 +25,10 @@ Tensor<index_t, 2> token_positions(TensorView<const index_t, 2> given, TensorVie
 template <class T>
 struct HeadPath {
   const MultiHeadConfig& config;
-  const Tensor<T, 2>& w;     ///< [H*D, width]
-  const Tensor<T, 1>& b;     ///< [H*D]
-  const Tensor<T, 1>& norm;  ///< [D]
+  const Tensor<T, 2>& w;          ///< [H*D, width]
+  const Tensor<T, 1>& b;          ///< [H*D]
+  const PackedMatrix<T>& packed;  ///< w, or empty
+  const Tensor<T, 1>& norm;       ///< [D]
   index_t head_dim;
   Tensor<index_t, 2> positions;  ///< [B or 1, S]
 

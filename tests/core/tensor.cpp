@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <thread>
+#include <vector>
 
 #include "multihead/any_view.hpp"
 #include "tests/support/error_text.hpp"
@@ -48,6 +51,30 @@ TEST(Tensor, IsZeroAlignedAndMovable) {
   EXPECT_EQ(copy(4, 6), 1.0f);
   const Tensor<float, 2> moved = std::move(a);
   EXPECT_EQ(moved(4, 6), 2.0f);
+}
+
+// Memory that was let go is used again, on whichever thread it was: it must be zeros all the same, and nobody else's.
+TEST(Tensor, IsZeroInMemoryThatWasUsedBefore) {
+  const auto fill = [](Tensor<float, 1>& x, float value) { std::fill_n(x.data(), x.size(), value); };
+  std::vector<Tensor<float, 1>> alive;
+  for (int round = 0; round < 100; ++round) {
+    const index_t size = 1000 + (round * 7919) % 40 * 100'000;  // from less than is kept to more than a huge page
+    Tensor<float, 1> x({size});
+    ASSERT_EQ(reinterpret_cast<std::uintptr_t>(x.data()) % 64, 0u);
+    for (index_t n = 0; n < size; ++n) ASSERT_EQ(x(n), 0.0f) << "round " << round << " of " << size;
+    fill(x, static_cast<float>(round + 1));
+    alive.push_back(std::move(x));
+    if (alive.size() > 5) {
+      const std::size_t gone = static_cast<std::size_t>(round) % alive.size();
+      if (round % 3 == 0) {
+        std::thread([gone = std::move(alive[gone])] {}).join();
+      }
+      alive.erase(alive.begin() + static_cast<std::ptrdiff_t>(gone));
+    }
+    for (const auto& other : alive) {
+      for (index_t n = 1; n < other.size(); ++n) ASSERT_EQ(other(n), other(0));
+    }
+  }
 }
 
 TEST(Tensor, RefusesExtentsThatCannotBe) {
