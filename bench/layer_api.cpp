@@ -30,6 +30,7 @@ extern "C" void* multihead_bench_layer(index_t d_model, index_t num_heads, const
   copy(given->w_k, own.w_k), copy(given->b_k, own.b_k);
   copy(given->w_v, own.w_v), copy(given->b_v, own.b_v);
   copy(given->w_o, own.w_o), copy(given->b_o, own.b_o);
+  layer->pack_weights();
   return layer.release();
 }
 
@@ -46,7 +47,9 @@ extern "C" void multihead_bench_layer_forward(const void* layer, index_t batch, 
 extern "C" void multihead_bench_layer_free(void* layer) { delete static_cast<Layer*>(layer); }
 
 extern "C" void* multihead_bench_encoder(const char* folder) {
-  return new SentenceEncoder{load_encoder(folder), load_sentence_pooling(folder)};
+  auto self = std::make_unique<SentenceEncoder>(load_encoder(folder), load_sentence_pooling(folder));
+  self->encoder.pack_weights();
+  return self.release();
 }
 
 /// token_ids [batch, seqlen], lengths [batch]; embeddings [batch, E]

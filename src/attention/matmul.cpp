@@ -1,13 +1,16 @@
 // The projection product. One matrix is packed into panels of lanes, the rows of the other are broadcast against them.
 //
 // Packed is the one that makes less traffic: b, whose results then leave as they are; or, where tokens are few, a,
-// whose results are turned on their way out. Either way an element of c is one sum in order of k.
+// whose results are turned on their way out. What was packed before goes to multiply_packed. Whichever way, an element
+// of c is one sum in order of k.
 
 #include "multihead/matmul.hpp"
 
 #include <algorithm>
 #include <vector>
 
+#include "attention/packed_product.hpp"
+#include "attention/panels.hpp"
 #include "attention/workspace.hpp"
 #include "core/require.hpp"
 #include "kernels/kernels.hpp"
@@ -25,7 +28,7 @@ constexpr double kWorthThreads = 2e6;         // flops: about 20 microseconds
 template <class T>
 void check(const TensorView<const T, 2>& a, const MatmulPart<T>& part) {
   const auto text = [](const auto& view) { return Extents(view.shape().data(), 2); };
-  const auto& [b, c, bias] = part;
+  const auto& [b, c, bias, packed] = part;
   require(a.shape(1) == b.shape(1), "matmul", "a [m, k] and b [n, k] must agree in k",
           {{"a", text(a)}, {"b", text(b)}});
   require(c.shape(0) == a.shape(0) && c.shape(1) == b.shape(0), "matmul", "c must be [m, n]",
@@ -34,20 +37,17 @@ void check(const TensorView<const T, 2>& a, const MatmulPart<T>& part) {
           {{"stride", c.stride(1)}});
   require(!bias || bias.shape(0) == c.shape(1), "matmul", "bias must be [n]",
           {{"bias", bias.shape(0)}, {"n", c.shape(1)}});
+  if (packed == nullptr || !*packed) return;
+  const index_t got[2] = {packed->rows(), packed->columns()};
+  require(got[0] == b.shape(0) && got[1] == b.shape(1), "matmul", "packed must be of b [n, k]",
+          {{"packed", Extents(got, 2)}, {"b", text(b)}});
 }
 
-/// The lanes in whole vectors, shared out evenly to panels of up to three: no panel of one vector where two of two do.
-struct Panels {
-  index_t vectors, vector_lanes, count;
-
-  Panels(index_t num_lanes, index_t lanes, index_t of_vector)
-      : vectors((num_lanes + of_vector - 1) / of_vector),
-        vector_lanes(of_vector),
-        count((num_lanes + lanes - 1) / lanes) {}
-  /// First lane of a panel; begin(count) is past the last lane.
-  index_t begin(index_t panel) const { return panel * vectors / count * vector_lanes; }
-  index_t lanes(index_t panel) const { return begin(panel + 1) - begin(panel); }
-};
+/// Whether a part is packed, and for the kernels at hand.
+template <class T>
+bool is_packed(const MatmulPart<T>& part) {
+  return part.packed != nullptr && *part.packed && part.packed->vector_lanes() == kernels::table<T>().vector_lanes;
+}
 
 /// Products whose packed side is `lanes` [num_lanes, k]: a, met by the rows of each part's b; or b of the only part,
 /// met by the rows of a.
@@ -96,9 +96,6 @@ class Product {
   };
 
   const TensorView<const T, 2>& rows_of(const MatmulPart<T>& part) const { return packs_a_ ? part.b : a_; }
-  index_t live_lanes(index_t panel) const {
-    return std::min(panels_.lanes(panel), lanes_.shape(0) - panels_.begin(panel));
-  }
   T* place_of(const Range& range, index_t panel) const {
     return range.packed + (panels_.begin(panel) - panels_.begin(range.first)) * range.depth;
   }
@@ -109,7 +106,7 @@ class Product {
       kernel_.pack_panel({.rows = &lanes_(panels_.begin(panel), range.k),
                           .row_stride = lanes_.stride(0),
                           .k_stride = lanes_.stride(1),
-                          .num_rows = live_lanes(panel),
+                          .num_rows = panels_.live(panel, lanes_.shape(0)),
                           .num_k = range.depth,
                           .lanes = panels_.lanes(panel),
                           .panel = place_of(range, panel)});
@@ -128,7 +125,7 @@ class Product {
   }
 
   void multiply(const Block& block, const Range& range, index_t panel) const {
-    const auto& [b, c, bias] = *block.part;
+    const auto& [b, c, bias, unused] = *block.part;
     const TensorView<const T, 2>& rows = rows_of(*block.part);
     const index_t row = block.row, lane = panels_.begin(panel);
     const bool with_bias = bias && range.k == 0;
@@ -145,7 +142,7 @@ class Product {
                           .c_lane = packs_a_ ? c.stride(0) : 1,
                           .accumulate = accumulate_ || range.k > 0,
                           .num_rows = std::min(kRowsPerTask, rows.shape(0) - row),
-                          .num_lanes = live_lanes(panel),
+                          .num_lanes = panels_.live(panel, lanes_.shape(0)),
                           .num_k = range.depth});
   }
 
@@ -159,13 +156,13 @@ class Product {
   std::vector<Block> blocks_;  // rows that meet the panels, in order
 };
 
+/// Parts of which none is packed.
 template <class T>
-void run(const TensorView<const T, 2>& a, std::span<const MatmulPart<T>> parts, bool accumulate, Executor* threads) {
+void multiply(const TensorView<const T, 2>& a, std::span<const MatmulPart<T>> parts, bool accumulate,
+              Executor* threads) {
   index_t n = 0;
-  for (const MatmulPart<T>& part : parts) check(a, part), n += part.c.shape(1);
+  for (const MatmulPart<T>& part : parts) n += part.c.shape(1);
   const index_t m = a.shape(0), k = a.shape(1);
-  if (m == 0 || n == 0) return;
-  if (2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) < kWorthThreads) threads = nullptr;
   if (m * (k + n) < n * k) {
     Product<T>(a, parts, true, accumulate, threads).run();
   } else {
@@ -176,9 +173,25 @@ void run(const TensorView<const T, 2>& a, std::span<const MatmulPart<T>> parts, 
 }
 
 template <class T>
+void run(const TensorView<const T, 2>& a, std::span<const MatmulPart<T>> parts, bool accumulate, Executor* threads) {
+  index_t n = 0;
+  std::vector<MatmulPart<T>> packed, others;
+  for (const MatmulPart<T>& part : parts) {
+    check(a, part);
+    n += part.c.shape(1);
+    (is_packed(part) ? packed : others).push_back(part);
+  }
+  if (a.shape(0) == 0 || n == 0) return;
+  const double flops = 2.0 * static_cast<double>(a.shape(0)) * static_cast<double>(n) * static_cast<double>(a.shape(1));
+  if (flops < kWorthThreads) threads = nullptr;
+  if (!packed.empty()) multiply_packed<T>(a, packed, accumulate, threads);
+  if (!others.empty()) multiply<T>(a, others, accumulate, threads);
+}
+
+template <class T>
 void run(const TensorView<const T, 2>& a, const TensorView<const T, 2>& b, const TensorView<T, 2>& c,
          const MatmulOptions<T>& options) {
-  const MatmulPart<T> part{b, c, options.bias};
+  const MatmulPart<T> part{b, c, options.bias, options.packed};
   run<T>(a, {&part, 1}, options.accumulate, options.threads);
 }
 

@@ -197,6 +197,7 @@ struct MatmulArgs {
   index_t a_row = 0, a_k = 0;  // strides
   const T* panel = nullptr;    // [num_k][lanes]
   index_t lanes = 0;
+  const T* next = nullptr;  // a panel that will be read after this one: asked for meanwhile; nullptr: rows of a are
   const T* bias = nullptr;  // nullptr = 0
   index_t bias_row = 0, bias_lane = 0;
   T* c = nullptr;

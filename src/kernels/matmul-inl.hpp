@@ -33,7 +33,8 @@ template <int NV, class Start, class T>
 HWY_INLINE void MatmulRows(const MatmulArgs<T>& args, index_t first, index_t num_rows, T* c, index_t c_row,
                            Start start) {
   Product<NV>(num_rows, args.num_k, args.a + first * args.a_row, args.a_row, args.a_k, args.panel, NV * kVectorLanes<T>,
-              c, c_row, start, Nothing(), Ahead<T>());
+              c, c_row, start, Nothing(),
+              Ahead<T>(args.next, args.num_k * NV * kVectorLanes<T>, num_rows, kRowsPerBlock<NV>, args.num_k));
 }
 
 /// tile[row][lanes] = what the sums of rows [first, first + num_rows) start from.

@@ -98,9 +98,10 @@ struct KeepMax {  // max[lane] = the larger of it and the block's; a NaN does no
   }
 };
 
-/// How k is cut into segments. Count and Steps say how many and how long; Begin gives where A of a segment begins, for
-/// blocks of MR rows. B runs on.
+/// How k is cut into segments. At is the cut of the block that begins at row r. Count and Steps say how many segments
+/// and how long; Begin gives where A of a segment begins, for blocks of MR rows. B runs on.
 struct Whole {
+  HWY_INLINE Whole At(index_t) const { return {}; }
   static HWY_INLINE constexpr index_t Count(index_t) { return 1; }
   static HWY_INLINE index_t Steps(index_t num_k, index_t) { return num_k; }
   template <int MR, class T, class ARow, class AK>
@@ -111,6 +112,7 @@ struct Whole {
 /// `count` segments of num_k steps each; A takes `step` from one to the next.
 struct Segments {
   index_t count, step;
+  HWY_INLINE Segments At(index_t) const { return *this; }
   HWY_INLINE index_t Count(index_t) const { return count; }
   HWY_INLINE index_t Steps(index_t num_k, index_t) const { return num_k; }
   template <int MR, class T, class ARow, class AK>
@@ -118,18 +120,39 @@ struct Segments {
     return a + s * step;
   }
 };
-/// Rows of A come from memory: a segment is a cache line of them, and as it begins, that line of the MR rows after the
-/// block is asked for. The CPU itself follows a row only after some lines of it.
+/// A segment is a cache line of k, and as it begins, lines that are needed later are asked for: of the panel that comes
+/// after B, so many a segment; or, without one, of the MR rows of A after the block, since the CPU itself follows a row
+/// only after some lines of it.
 template <class T>
 struct Ahead {
   static constexpr index_t kLine = 64 / static_cast<index_t>(sizeof(T));
+  const T* panel = nullptr;
+  index_t lines = 0, row_step = 0;  // row_step: how far along the panel a row of A takes us
+
+  /// Spreads the panel over all rows of A.
+  Ahead(const T* next, index_t panel_size, index_t num_rows, index_t rows_per_block, index_t num_k) {
+    if (next == nullptr) return;
+    const index_t num_segments = Count(num_k) * ((num_rows + rows_per_block - 1) / rows_per_block);
+    panel = next;
+    lines = (panel_size + num_segments * kLine - 1) / std::max<index_t>(num_segments * kLine, 1);
+    row_step = Count(num_k) * lines * kLine / rows_per_block;
+  }
+  HWY_INLINE Ahead At(index_t r) const {
+    Ahead block = *this;
+    if (panel != nullptr) block.panel += r * row_step;
+    return block;
+  }
   static HWY_INLINE index_t Count(index_t num_k) { return (num_k + kLine - 1) / kLine; }
   static HWY_INLINE index_t Steps(index_t num_k, index_t s) { return std::min(kLine, num_k - s * kLine); }
   template <int MR, class ARow, class AK>
-  static HWY_INLINE const T* Begin(const T* a, ARow a_row, AK a_k, index_t s) {
+  HWY_INLINE const T* Begin(const T* a, ARow a_row, AK a_k, index_t s) const {
     const T* const at = a + s * kLine * a_k;
+    if (panel != nullptr) {
+      for (index_t i = 0; i < lines; ++i) hwy::Prefetch(panel + (s * lines + i) * kLine);
+    } else {
 #pragma GCC unroll 16
-    for (int r = 0; r < MR; ++r) hwy::Prefetch(at + (MR + r) * a_row);
+      for (int r = 0; r < MR; ++r) hwy::Prefetch(at + (MR + r) * a_row);
+    }
     return at;
   }
 };
@@ -177,12 +200,13 @@ HWY_INLINE void MicroKernel(index_t num_k, Cut cut, const T* HWY_RESTRICT a, ARo
 template <int NV, class ARow, class AK, class Start, class Finish, class T, class Cut = Whole>
 HWY_NOINLINE void Product(index_t num_rows, index_t num_k, const T* HWY_RESTRICT a, ARow a_row, AK a_k,
                           const T* HWY_RESTRICT b, index_t b_row, T* HWY_RESTRICT c, index_t c_row, Start start,
-                          Finish finish, Cut cut = {}) {
+                          Finish finish, Cut cut = Cut()) {
   index_t r = 0;
   const auto blocks = [&](auto height) HWY_ATTR {
     constexpr int kHeight = decltype(height)::value;
     for (; r + kHeight <= num_rows; r += kHeight) {
-      MicroKernel<kHeight, NV>(num_k, cut, a + r * a_row, a_row, a_k, b, b_row, c + r * c_row, c_row, start, finish);
+      MicroKernel<kHeight, NV>(num_k, cut.At(r), a + r * a_row, a_row, a_k, b, b_row, c + r * c_row, c_row, start,
+                               finish);
     }
   };
   blocks(std::integral_constant<int, kRowsPerBlock<NV>>());

@@ -125,6 +125,13 @@ Encoder::Encoder(const EncoderConfig& config, std::span<const nn::RemainingHeads
   for (const nn::RemainingHeads& of_layer : heads) layers_.push_back(make_layer(config, of_layer));
 }
 
+void Encoder::pack_weights(Executor* threads) {
+  for (EncoderLayer& layer : layers_) {
+    layer.attention.pack_weights(threads);
+    layer.feed_forward.pack_weights(threads);
+  }
+}
+
 EncoderOutput Encoder::forward(const EncoderInput& given, const EncoderOptions& options) const {
   const PackedInput input(given, config_, kFunction);
   require(options.gates.empty() || options.gates.size() == layers_.size(), kFunction,

@@ -44,7 +44,7 @@ Projection<T> HeadPath<T>::projection(TensorView<const T, 3> x, Tensor<T, 4>& ra
   const std::array<index_t, 4> shape{x.shape(0), x.shape(1), w.shape(0) / head_dim, head_dim};
   reuse(projected, shape);
   reuse(heads, shape);
-  return {x, w, b, as_rows(projected.view())};
+  return {x, w, b, as_rows(projected.view()), packed};
 }
 
 template <class T>

@@ -15,7 +15,8 @@ void Linear<T>::forward(TensorView<const T, 2> x, TensorView<T, 2> y, Executor* 
   require(x.shape(1) == in_features() && y.shape(1) == out_features() && x.shape(0) == y.shape(0), "Linear",
           "x must be [n, in_features] and y [n, out_features]",
           {{"x", text_of(x)}, {"y", text_of(y)}, {"weight", text_of(weight.view())}});
-  matmul(x, weight.view(), y, {.bias = bias.data() ? bias.view() : TensorView<const T, 1>(), .threads = threads});
+  matmul(x, weight.view(), y,
+         {.bias = bias.data() ? bias.view() : TensorView<const T, 1>(), .packed = &packed_weight, .threads = threads});
 }
 
 template <class T>

@@ -32,6 +32,7 @@ HeadPath<T> q_path(const MultiHeadAttention<T>& layer, const MultiHeadInput<T>& 
   return {layer.config(),
           p.w_q,
           p.b_q,
+          layer.packed_weights().w_q,
           p.q_norm,
           layer.extents().head_dim,
           token_positions(options.positions_q, options.attention.packed.cu_seqlens_q, options.cache, x.x_q.shape(0),
@@ -44,6 +45,7 @@ HeadPath<T> k_path(const MultiHeadAttention<T>& layer, const MultiHeadInput<T>& 
   return {layer.config(),
           p.w_k,
           p.b_k,
+          layer.packed_weights().w_k,
           p.k_norm,
           layer.extents().head_dim,
           token_positions(options.positions_k, options.attention.packed.cu_seqlens_kv, options.cache, x.x_k.shape(0),
@@ -62,7 +64,7 @@ void project_tokens(const MultiHeadAttention<T>& layer, const MultiHeadInput<T>&
   if (x.x_k) {
     projections.push_back(k.projection(x.x_k, act.k_raw, act.k));
     reuse(act.v, {x.x_v.shape(0), x.x_v.shape(1), e.num_kv_heads, e.head_dim_v});
-    projections.push_back({x.x_v, p.w_v, p.b_v, as_rows(act.v.view())});
+    projections.push_back({x.x_v, p.w_v, p.b_v, as_rows(act.v.view()), layer.packed_weights().w_v});
   }
   project<T>(projections, options.attention.threads);
   if (x.x_q) q.finish(act.q_raw, act.q);
@@ -242,7 +244,7 @@ void MultiHeadAttention<T>::forward(const MultiHeadInput<T>& input, const MultiH
 
   const Tensor<T, 4> gated_heads = options.gates ? gated(act.heads, options.gates) : Tensor<T, 4>();
   const Tensor<T, 4>& concat = options.gates ? gated_heads : act.heads;
-  const Projection<T> fusion{as_rows(concat.view()), parameters_.w_o, parameters_.b_o, output.y};
+  const Projection<T> fusion{as_rows(concat.view()), parameters_.w_o, parameters_.b_o, output.y, packed_.w_o};
   project<T>({&fusion, 1}, threads);
   if (output.heads) copy<T>(act.heads.view(), output.heads);
   if (output.lse) log_sum_exp(act, output.lse);

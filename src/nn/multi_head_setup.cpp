@@ -177,7 +177,7 @@ void MultiHeadAttention<T>::initialize(std::uint64_t seed) {
     const double bound = std::sqrt(6.0 / double(std::max<index_t>(w.shape(0) + w.shape(1), 1)));
     for (index_t at = 0; at < w.size(); ++at) w.data()[at] = T(bound * uniform(seed, n++));
   };
-  parameters_.for_each([&](std::string_view name, auto& p) {
+  parameters().for_each([&](std::string_view name, auto& p) {
     if constexpr (std::is_same_v<std::decay_t<decltype(p)>, Tensor<T, 2>>) {
       fill(p);
     } else {
@@ -187,7 +187,20 @@ void MultiHeadAttention<T>::initialize(std::uint64_t seed) {
 }
 
 template <class T>
+MultiHeadParameters<T>& MultiHeadAttention<T>::parameters() {
+  packed_ = {};
+  return parameters_;
+}
+
+template <class T>
+void MultiHeadAttention<T>::pack_weights(Executor* threads) {
+  const auto pack = [&](const Tensor<T, 2>& w) { return PackedMatrix<T>(w.view(), threads); };
+  packed_ = {pack(parameters_.w_q), pack(parameters_.w_k), pack(parameters_.w_v), pack(parameters_.w_o)};
+}
+
+template <class T>
 HeadView<T> MultiHeadAttention<T>::head(index_t h) {
+  packed_ = {};
   return head_view<T>(parameters_, extents_, heads_, h);
 }
 
@@ -227,7 +240,7 @@ RemovedHeads MultiHeadAttention<T>::remove_heads(std::span<const index_t> origin
 template <class T>
 void MultiHeadAttention<T>::keep_heads(const std::vector<index_t>& kept, const std::vector<index_t>& kept_kv) {
   const index_t dq = extents_.head_dim, dv = extents_.head_dim_v;
-  MultiHeadParameters<T>& p = parameters_;
+  MultiHeadParameters<T>& p = parameters();
   keep_blocks(p.w_q, 0, kept, dq), keep_blocks(p.b_q, 0, kept, dq);
   keep_blocks(p.w_k, 0, kept_kv, dq), keep_blocks(p.b_k, 0, kept_kv, dq);
   keep_blocks(p.w_v, 0, kept_kv, dv), keep_blocks(p.b_v, 0, kept_kv, dv);

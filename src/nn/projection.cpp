@@ -40,7 +40,7 @@ void project(std::span<const Projection<T>> projections, Executor* threads) {
     std::vector<MatmulPart<T>> parts(static_cast<std::size_t>(last - first));
     for (index_t b = 0; b < (whole ? 1 : first->x.shape(0)); ++b) {
       std::transform(first, last, parts.begin(), [&](const Projection<T>& p) {
-        return MatmulPart<T>{p.w.view(), whole ? as_matrix(p.y) : p.y[b], view_of(p.b)};
+        return MatmulPart<T>{p.w.view(), whole ? as_matrix(p.y) : p.y[b], view_of(p.b), &p.packed};
       });
       matmul(whole ? as_matrix(first->x) : first->x[b], parts, threads);
     }

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "multihead/packed_matrix.hpp"
 #include "multihead/tensor.hpp"
 #include "multihead/tensor_view.hpp"
 #include "multihead/threads.hpp"
@@ -18,10 +19,11 @@ TensorView<const T, R> view_of(const Tensor<T, R>& tensor) {
 /// One y = x W^T + b.
 template <class T>
 struct Projection {
-  TensorView<const T, 3> x;  ///< [B, S, in], any strides
-  const Tensor<T, 2>& w;     ///< [out, in]
-  const Tensor<T, 1>& b;     ///< [out], or without data
-  TensorView<T, 3> y;        ///< [B, S, out], last axis contiguous
+  TensorView<const T, 3> x;       ///< [B, S, in], any strides
+  const Tensor<T, 2>& w;          ///< [out, in]
+  const Tensor<T, 1>& b;          ///< [out], or without data
+  TensorView<T, 3> y;             ///< [B, S, out], last axis contiguous
+  const PackedMatrix<T>& packed;  ///< w, or empty
 };
 
 /// Those of the same tokens that follow one another are computed together.

@@ -65,7 +65,14 @@ void sweep() {
     expect_product<T>(a.view(), b.view(), c.view(), bias.view()[0], {});
     matmul(at.view().permute({1, 0}), bt.view().permute({1, 0}), c.view());
     expect_product<T>(at.view().permute({1, 0}), bt.view().permute({1, 0}), c.view(), {}, {});
+    const PackedMatrix<T> packed(bt.view().permute({1, 0}));
+    matmul(a.view(), bt.view().permute({1, 0}), c.view(), {.packed = &packed, .threads = &threads});
+    expect_product<T>(a.view(), bt.view().permute({1, 0}), c.view(), {}, {});
     const Tensor<T, 2> before = c.clone();
+    matmul(a.view(), bt.view().permute({1, 0}), c.view(),
+           {.bias = bias.view()[0], .accumulate = true, .packed = &packed});
+    expect_product<T>(a.view(), bt.view().permute({1, 0}), c.view(), bias.view()[0], before.view());
+    std::copy_n(before.data(), c.size(), c.data());
     matmul(a.view(), bt.view().permute({1, 0}), c.view(), {.bias = bias.view()[0], .accumulate = true});
     expect_product<T>(a.view(), bt.view().permute({1, 0}), c.view(), bias.view()[0], before.view());
   }
@@ -100,6 +107,10 @@ TEST(Matmul, AnyNumberOfRowsGivesTheBitsOfAll) {
     const TensorView<const float, 1> bias = biases.view().permute({1, 0})[1];
     Tensor<float, 2> all({kAll, n});
     matmul(a, b, all.view(), {.bias = bias});
+    const PackedMatrix<float> packed(b, &threads);
+    Tensor<float, 2> of_packed({kAll, n});
+    matmul(a, b, of_packed.view(), {.bias = bias, .packed = &packed, .threads = &threads});
+    ASSERT_EQ(std::memcmp(of_packed.data(), all.data(), sizeof(float) * static_cast<std::size_t>(all.size())), 0);
     expect_product<float>(a, b, all.view(), bias, {});
     for (index_t m = 1; m <= 34; ++m) {
       const index_t first = (m * 37) % (kAll - 34);
@@ -107,6 +118,9 @@ TEST(Matmul, AnyNumberOfRowsGivesTheBitsOfAll) {
       matmul(a.slice(0, first, first + m), b, few.view(), {.bias = bias, .threads = &threads});
       ASSERT_EQ(std::memcmp(few.data(), &all(first, 0), sizeof(float) * static_cast<std::size_t>(m * n)), 0)
           << "m=" << m << " n=" << n << " k=" << k;
+      matmul(a.slice(0, first, first + m), b, few.view(), {.bias = bias, .packed = &packed});
+      ASSERT_EQ(std::memcmp(few.data(), &all(first, 0), sizeof(float) * static_cast<std::size_t>(m * n)), 0)
+          << "packed, m=" << m << " n=" << n << " k=" << k;
       // The same sums by way of accumulation, into rows that do not follow one another.
       for (index_t i = 0; i < m; ++i) {
         for (index_t j = 0; j < n; ++j) added(i, j) = bias(j);
@@ -135,6 +149,15 @@ TEST(Matmul, PartsAreTheirProductsAlone) {
     matmul(a.view(), b2.view(), alone2.view());
     EXPECT_EQ(std::memcmp(c0.data(), alone0.data(), sizeof(float) * static_cast<std::size_t>(c0.size())), 0) << m;
     EXPECT_EQ(std::memcmp(c2.data(), alone2.data(), sizeof(float) * static_cast<std::size_t>(c2.size())), 0) << m;
+    // Some packed, some not, some of no rows.
+    const PackedMatrix<float> packed1(b1.view()), packed2(b2.view()), nothing;
+    Tensor<float, 2> again0({m, 130}), again2({m, 49});
+    const MatmulPart<float> mixed[] = {{b0.view(), again0.view(), bias.view()[0], &nothing},
+                                       {b1.view(), c1.view(), {}, &packed1},
+                                       {b2.view(), again2.view(), {}, &packed2}};
+    matmul(a.view(), mixed, &threads);
+    EXPECT_EQ(std::memcmp(again0.data(), alone0.data(), sizeof(float) * static_cast<std::size_t>(c0.size())), 0) << m;
+    EXPECT_EQ(std::memcmp(again2.data(), alone2.data(), sizeof(float) * static_cast<std::size_t>(c2.size())), 0) << m;
   }
 }
 
@@ -142,13 +165,16 @@ TEST(Matmul, WritesNothingBesideC) {
   std::mt19937_64 random(test::run_seed());
   const auto a = random_matrix<float>(9, 40, random), b = random_matrix<float>(26, 40, random);
   Tensor<float, 2> wide({11, 40});
-  std::fill_n(wide.data(), wide.size(), 7.0f);
-  matmul(a.view(), b.view(), wide.view().slice(0, 1, 10).slice(1, 3, 29));
-  for (index_t m = 0; m < 11; ++m) {
-    for (index_t n = 0; n < 40; ++n) {
-      const bool inside = m >= 1 && m < 10 && n >= 3 && n < 29;
-      if (!inside) {
-        ASSERT_EQ(wide(m, n), 7.0f) << m << " " << n;
+  const PackedMatrix<float> packed(b.view()), nothing;
+  for (const PackedMatrix<float>* p : {&nothing, &packed}) {
+    std::fill_n(wide.data(), wide.size(), 7.0f);
+    matmul(a.view(), b.view(), wide.view().slice(0, 1, 10).slice(1, 3, 29), {.packed = p});
+    for (index_t m = 0; m < 11; ++m) {
+      for (index_t n = 0; n < 40; ++n) {
+        const bool inside = m >= 1 && m < 10 && n >= 3 && n < 29;
+        if (!inside) {
+          ASSERT_EQ(wide(m, n), 7.0f) << m << " " << n;
+        }
       }
     }
   }
@@ -167,6 +193,9 @@ TEST(Matmul, RefusesShapesThatDoNotFit) {
             "matmul: the last axis of c must be contiguous, got stride=2");
   EXPECT_EQ(test::error_of([&] { matmul(a.view(), b3.view(), c.view(), {.bias = bias.view()}); }),
             "matmul: bias must be [n], got bias=3, n=4");
+  const PackedMatrix<float> packed(b.view());
+  EXPECT_EQ(test::error_of([&] { matmul(a.view(), b3.view(), c.view(), {.packed = &packed}); }),
+            "matmul: packed must be of b [n, k], got packed=[4, 5], b=[4, 3]");
   // One part that does not fit keeps all from being written.
   std::fill_n(c.data(), c.size(), 7.0f);
   const MatmulPart<float> parts[] = {{b3.view(), c.view()}, {b.view(), c.view()}};

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 
 #include "models/checkpoint_edits.hpp"
@@ -124,6 +125,13 @@ TEST(Encoder, ABatchEqualsItsSequencesBitForBit) {
   const Capture capture{.hidden = true, .probs = true, .head_outputs = true};
   Threads threads(3);
   const EncoderOutput together = encoder.forward(batch.input(), {.capture = capture, .threads = &threads});
+  Encoder packed = load_encoder(golden_folder("bert"));
+  packed.pack_weights(&threads);
+  const EncoderOutput of_packed = packed.forward(batch.input(), {.capture = capture, .threads = &threads});
+  EXPECT_EQ(std::memcmp(of_packed.last_hidden.data(), together.last_hidden.data(),
+                        sizeof(float) * static_cast<std::size_t>(together.last_hidden.size())),
+            0)
+      << "packed weights";
   for (std::size_t b = 0; b < texts.size(); ++b) {
     const auto length = static_cast<index_t>(texts[b].size());
     const TokenBatch one = pad_batch({&texts[b], 1});

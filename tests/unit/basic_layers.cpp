@@ -271,6 +271,13 @@ TEST(FeedForward, IsUpActivationDownForManyTokensToo) {
   Tensor<float, 2> again({1100, 4});
   layer.forward(x, again, nullptr, &activations);
   EXPECT_EQ(largest_difference(again, widen(y)), 0) << "the same whether activations are kept or not";
+  auto packed = random_feed_forward<float>(4, 6, Activation::gelu, random);
+  packed.pack_weights();
+  EXPECT_TRUE(packed.up.packed_weight && packed.down.packed_weight);
+  packed.forward(x, again);
+  packed.up.packed_weight = {}, packed.down.packed_weight = {};
+  packed.forward(x, y);
+  EXPECT_EQ(largest_difference(again, widen(y)), 0) << "the same whether weights are packed or not";
 }
 
 TEST(FeedForward, Gradients) {

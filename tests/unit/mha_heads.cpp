@@ -1,6 +1,7 @@
 // Removing heads: by their original numbers, once; what remains computes what gates of 0 would have left.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <set>
 
 #include "tests/support/error_text.hpp"
@@ -24,6 +25,44 @@ MultiHeadAttention<T> saved_and_loaded(const MultiHeadAttention<T>& layer) {
   std::size_t at = 0;
   loaded.parameters().for_each([&](const char*, auto& p) { std::copy_n(values[at++], p.size(), p.data()); });
   return loaded;
+}
+
+// The same bits, for as long as the parameters are those that were packed.
+TEST(MhaHeads, PackedWeightsGiveTheSameBits) {
+  Random random(test::run_seed());
+  auto layer = test::random_layer<float>({.d_model = 24, .num_heads = 4, .num_kv_heads = 2, .head_dim = 7}, random);
+  const auto x = random_tensor<float, 3>(random, {2, 5, 24});
+  const auto expect_packed_equals = [&](const Tensor<float, 3>& expected) {
+    EXPECT_TRUE(layer.packed_weights().w_q && layer.packed_weights().w_o);
+    const Tensor<float, 3> y = y_of(layer, {.x_q = x});
+    EXPECT_EQ(std::memcmp(y.data(), expected.data(), sizeof(float) * static_cast<std::size_t>(y.size())), 0);
+  };
+  const Tensor<float, 3> before = y_of(layer, {.x_q = x});
+  layer.pack_weights();
+  expect_packed_equals(before);
+
+  layer.parameters().w_v(0, 0) += 1;
+  EXPECT_FALSE(layer.packed_weights().w_v) << "what was packed is not what it was";
+  const Tensor<float, 3> changed = y_of(layer, {.x_q = x});
+  EXPECT_NE(changed(0, 0, 0), before(0, 0, 0));
+  layer.pack_weights();
+  expect_packed_equals(changed);
+
+  layer.head(1).w_q(0, 0) += 1;
+  EXPECT_FALSE(layer.packed_weights().w_q);
+  layer.pack_weights();
+  layer.remove_heads(Numbers{1, 2});
+  EXPECT_FALSE(layer.packed_weights().w_o);
+  const Tensor<float, 3> fewer = y_of(layer, {.x_q = x});
+  layer.pack_weights();
+  expect_packed_equals(fewer);
+  layer.initialize(3);
+  EXPECT_FALSE(layer.packed_weights().w_k);
+  layer.remove_heads(Numbers{0, 3}, RemoveAll::allow);
+  const Tensor<float, 3> none = y_of(layer, {.x_q = x});
+  layer.pack_weights();
+  const Tensor<float, 3> still_none = y_of(layer, {.x_q = x});
+  EXPECT_EQ(std::memcmp(none.data(), still_none.data(), sizeof(float) * static_cast<std::size_t>(none.size())), 0);
 }
 
 // Attention case 58.

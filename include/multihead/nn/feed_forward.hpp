@@ -28,6 +28,8 @@ struct FeedForward {
   index_t features() const { return up.in_features(); }
   index_t hidden_features() const { return up.out_features(); }
 
+  void pack_weights(Executor* threads = nullptr) { up.pack_weights(threads), down.pack_weights(threads); }
+
   /// @param x  [n, features], last axis contiguous
   /// @param y  [n, features], last axis contiguous; overwritten; must not overlap x
   /// @throws ShapeError  before anything is written

@@ -1,6 +1,7 @@
 // y = x weight^T + bias
 #pragma once
 
+#include "multihead/packed_matrix.hpp"
 #include "multihead/tensor.hpp"
 #include "multihead/threads.hpp"
 
@@ -9,8 +10,9 @@ namespace multihead::nn {
 /// T is float or double. The parameters, and with the same type their gradients.
 template <class T>
 struct Linear {
-  Tensor<T, 2> weight;  ///< [out_features, in_features]
-  Tensor<T, 1> bias;    ///< [out_features]; without data where the layer has none
+  Tensor<T, 2> weight;            ///< [out_features, in_features]
+  Tensor<T, 1> bias;              ///< [out_features]; without data where the layer has none
+  PackedMatrix<T> packed_weight;  ///< a copy that forward reads in place of weight, unless it is empty
 
   Linear() = default;
   /// Zeros.
@@ -18,6 +20,9 @@ struct Linear {
 
   index_t in_features() const { return weight.shape(1); }
   index_t out_features() const { return weight.shape(0); }
+
+  /// Fills packed_weight: forward gives the same bits, sooner. Call it again, or clear it, when weight has changed.
+  void pack_weights(Executor* threads = nullptr) { packed_weight = PackedMatrix<T>(weight.view(), threads); }
 
   /// @param x  [n, in_features], any strides
   /// @param y  [n, out_features], last axis contiguous; overwritten

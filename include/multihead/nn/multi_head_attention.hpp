@@ -95,7 +95,8 @@ class MultiHeadAttention {
   const MultiHeadExtents& extents() const { return extents_; }
   const RemainingHeads& heads() const { return heads_; }
   index_t num_heads() const { return extents_.num_heads; }
-  MultiHeadParameters<T>& parameters() { return parameters_; }
+  /// What was packed is let go, as parameters may now change.
+  MultiHeadParameters<T>& parameters();
   const MultiHeadParameters<T>& parameters() const { return parameters_; }
   MultiHeadParameters<T> zero_gradients() const;  ///< zeros of the shapes of parameters()
 
@@ -103,7 +104,13 @@ class MultiHeadAttention {
   /// norm weights 1. The same numbers for the same seed.
   void initialize(std::uint64_t seed);
 
-  /// Head h of those that remain. @throws ShapeError unless 0 <= h < num_heads()
+  /// Keeps a packed copy of the weights, which forward reads from now on: the same bits, sooner, for layers that have
+  /// learned. A parameters() reference from before must not be written through afterwards.
+  void pack_weights(Executor* threads = nullptr);
+  const PackedWeights<T>& packed_weights() const { return packed_; }  ///< empty unless they are packed
+
+  /// Head h of those that remain; one that may be written lets go what was packed. @throws ShapeError unless 0 <= h <
+  /// num_heads()
   HeadView<T> head(index_t h);
   HeadView<const T> head(index_t h) const;
 
@@ -134,6 +141,7 @@ class MultiHeadAttention {
   MultiHeadExtents extents_;
   RemainingHeads heads_;
   MultiHeadParameters<T> parameters_;
+  PackedWeights<T> packed_;
 };
 
 }  // namespace multihead::nn

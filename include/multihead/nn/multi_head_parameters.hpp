@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "multihead/nn/rope.hpp"
+#include "multihead/packed_matrix.hpp"
 #include "multihead/tensor.hpp"
 
 namespace multihead::nn {
@@ -77,6 +78,12 @@ struct MultiHeadParameters {
     one("bias_k", self.bias_k), one("bias_v", self.bias_v);
     one("sinks", self.sinks);
   }
+};
+
+/// The weights in the order that products read, each a copy.
+template <class T>
+struct PackedWeights {
+  PackedMatrix<T> w_q, w_k, w_v, w_o;
 };
 
 /// Which of the designed heads a layer still has. Save it beside the parameters: it is part of the model.
