@@ -209,9 +209,11 @@ HWY_NOINLINE void Product(index_t num_rows, index_t num_k, const T* HWY_RESTRICT
                                finish);
     }
   };
-  blocks(std::integral_constant<int, kRowsPerBlock<NV>>());
-  if constexpr (kRowsPerBlock < NV >> 8) blocks(std::integral_constant<int, 8>());
-  if constexpr (kRowsPerBlock < NV >> 4) blocks(std::integral_constant<int, 4>());
+  constexpr int kBlock = kRowsPerBlock<NV>;
+  blocks(std::integral_constant<int, kBlock>());
+  if constexpr (kBlock > 8) blocks(std::integral_constant<int, 8>());
+  if constexpr (kBlock > 4) blocks(std::integral_constant<int, 4>());
+  if constexpr (kBlock == 4) blocks(std::integral_constant<int, 3>());
   blocks(std::integral_constant<int, 2>());
   blocks(std::integral_constant<int, 1>());
 }
