@@ -1,5 +1,7 @@
 """One row of the result: compare, then time."""
 
+import statistics
+
 from timing import median_times, seconds
 
 ENDLESS_SECONDS = 10.0  # a call of that length is not repeated: no row that it could win takes so long
@@ -46,11 +48,12 @@ def make_row(work, shape, threads, method, case, ours, peers, say):
     runs = {name: call.run for name, call in calls.items() if name not in endless}
     if method == "decode":
         runs["read"] = ours.reader(case.k, case.v)
-    peak = ours.peak() * threads
-    times = endless | median_times(runs, always=(ours.name, "read"), rest=REST_SECONDS * (threads > 1))
-    read_seconds = times.pop("read", None)
+    peaks = []
+    runs["peak"] = lambda: peaks.append(ours.peak())
+    times = endless | median_times(runs, always=(ours.name, "read", "peak"), rest=REST_SECONDS * (threads > 1))
+    read_seconds, _ = times.pop("read", None), times.pop("peak")
     return as_row({"work": work, "shape": shape, "dtype": case.dtype, "threads": threads}, ours.name, times, errors,
-                  case.flops(5) if method == "backward" else case.flops(), peak) | \
+                  case.flops(5) if method == "backward" else case.flops(), statistics.median(peaks) * threads) | \
         ({"wrong": wrong} if wrong else {}) | \
         (bandwidth(case.bytes_read(), times[ours.name], read_seconds) if read_seconds else {})
 
