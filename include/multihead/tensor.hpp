@@ -15,7 +15,7 @@ namespace multihead {
 index_t checked_size(const index_t* shape, int rank, index_t element_bytes);
 
 namespace detail {
-/// 64-byte aligned memory, not initialised. What a thread releases it keeps for itself, up to 64 MB.
+/// 64-byte aligned memory, not initialised. Of what is released the process keeps up to 64 MB for later.
 void* allocate(std::size_t bytes);
 void release(void* data) noexcept;
 struct Release {

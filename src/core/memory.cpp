@@ -1,9 +1,10 @@
-// Memory of tensors and workspaces. A block carries its size in front. Large ones that a thread lets go it keeps for
-// its next ones: pages fresh from the system cost more than many a product that is computed in them.
+// Memory of tensors and workspaces. A block carries its size in front. Large ones that were let go are kept for those
+// to come: pages fresh from the system cost more than many a product that is computed in them.
 
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <mutex>
 #include <new>
 
 #include "multihead/tensor.hpp"
@@ -22,7 +23,7 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kLarge = std::size_t{64} << 10;  // what is smaller is left to the system
-// Bytes a thread keeps; none where a sanitizer shall see use after release.
+// Bytes kept at most; none where a sanitizer shall see use after release.
 constexpr std::size_t kMostBytes = MULTIHEAD_KEEPS_BLOCKS ? std::size_t{64} << 20 : 0;
 constexpr int kMostBlocks = 32;
 
@@ -40,12 +41,12 @@ Block* new_block(std::size_t bytes) {
 
 void delete_block(Block* block) { ::operator delete (block, std::align_val_t{block->alignment}); }
 
-// Trivially destructible, so that tensors which outlive it can still ask.
+// Never destroyed: tensors may outlive any other object. Used under its mutex.
 struct KeptBlocks {
+  std::mutex mutex;
   Block* blocks[kMostBlocks];  // oldest first
   int count;
   std::size_t bytes;
-  bool closed;
 
   Block* remove(int index) {
     Block* const block = blocks[index];
@@ -65,42 +66,35 @@ struct KeptBlocks {
     return best < 0 ? nullptr : remove(best);
   }
 
-  /// False if it may not be kept. The oldest make room.
-  bool keep(Block* block) {
-    if (closed || block->bytes > kMostBytes) return false;
+  /// The oldest make room for a block of at most kMostBytes.
+  void keep(Block* block) {
     while (count > 0 && (count == kMostBlocks || bytes + block->bytes > kMostBytes)) delete_block(remove(0));
     blocks[count++] = block;
     bytes += block->bytes;
-    return true;
-  }
-
-  void close() {
-    closed = true;
-    while (count > 0) delete_block(remove(0));
   }
 };
 
-constinit thread_local KeptBlocks kept{};
-
-struct CloseAtExit {
-  ~CloseAtExit() { kept.close(); }
-};
+constinit KeptBlocks kept{};
 
 }  // namespace
 
 void* allocate(std::size_t bytes) {
   bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment + sizeof(Block);
-  Block* block = bytes >= kLarge ? kept.take(bytes) : nullptr;
+  Block* block = nullptr;
+  if (bytes >= kLarge) {
+    std::lock_guard lock(kept.mutex);
+    block = kept.take(bytes);
+  }
   if (block == nullptr) block = new_block(bytes);
   return block + 1;
 }
 
 void release(void* data) noexcept {
   if (data == nullptr) return;
-  thread_local CloseAtExit at_exit;
-  static_cast<void>(&at_exit);
   Block* const block = static_cast<Block*>(data) - 1;
-  if (block->bytes < kLarge || !kept.keep(block)) delete_block(block);
+  if (block->bytes < kLarge || block->bytes > kMostBytes) return delete_block(block);
+  std::lock_guard lock(kept.mutex);
+  kept.keep(block);
 }
 
 }  // namespace multihead::detail
