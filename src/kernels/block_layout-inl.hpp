@@ -24,7 +24,7 @@ struct QueryTile {
 /// Where a block's arrays lie in its workspace. Constructed on a null workspace it tells the size.
 template <class T>
 struct BlockLayout {
-  index_t num_tiles, head_dim, head_dim_v, first_key_tile, num_key_tiles;
+  index_t num_rows, num_tiles, head_dim, head_dim_v, first_key_tile, num_key_tiles;
   index_t num_slots;  // key tiles held at once
   T *tile, *bias, *rows;
   T *keys_, *values_, *queries_, *acc_, *softmax_, *history_;
@@ -33,7 +33,8 @@ struct BlockLayout {
 
   HWY_INLINE explicit BlockLayout(const ForwardArgs<T>& args) {
     const Scores<T>& s = args.scores;
-    num_tiles = (args.num_rows + kTileLanes<T> - 1) / kTileLanes<T>;
+    num_rows = args.num_rows;
+    num_tiles = (num_rows + kTileLanes<T> - 1) / kTileLanes<T>;
     head_dim = s.head_dim;
     head_dim_v = s.head_dim_v;
     first_key_tile = args.key_begin / kKeysPerTile;
@@ -57,6 +58,12 @@ struct BlockLayout {
     history_ = take(history_size());
     constexpr index_t kTileSize = (sizeof(QueryTile<T>) + sizeof(T) - 1) / sizeof(T);
     query_tiles = reinterpret_cast<QueryTile<T>*>(take(num_tiles * kTileSize));
+  }
+
+  /// First row of tile t. Vectors are shared out evenly, 16 of them as 3+3+3+3+2+2: a tile of one vector is slow.
+  HWY_INLINE index_t first_row(index_t t) const {
+    const index_t vectors = (num_rows + kVectorLanes<T> - 1) / kVectorLanes<T>;
+    return std::min(num_rows, (vectors / num_tiles * t + std::min(t, vectors % num_tiles)) * kVectorLanes<T>);
   }
 
   HWY_INLINE T* keys(index_t slot) const { return keys_ + slot * kKeysPerTile * PaddedWidth<T>(head_dim); }

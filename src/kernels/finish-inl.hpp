@@ -184,7 +184,7 @@ HWY_NOINLINE void FinishTile(const ForwardArgs<T>& args, const BlockLayout<T>& l
     std::fill_n(factor, kMaxLanes, T{1});
     if (args.probs.data != nullptr) FinishProbs(args, layout, lanes, t, factor);
     T* row_of[kMaxLanes];
-    const index_t first = t * kTileLanes<T>;
+    const index_t first = layout.first_row(t);
     for (index_t n = 0; n < lanes.num_rows; ++n) {
       row_of[n] = args.partial_acc + (first + n) * args.scores.head_dim_v;
       T* stats = args.partial_stats + (first + n) * kStats;

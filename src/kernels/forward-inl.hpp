@@ -46,9 +46,9 @@ struct ForwardBlock {
   HWY_INLINE explicit ForwardBlock(const ForwardArgs<T>& a)
       : args(a), scores(a.scores), layout(a), first(a.key_end), last(a.key_begin) {
     for (index_t t = 0; t < layout.num_tiles; ++t) {
-      const index_t row = t * kTileLanes<T>;
+      const index_t row = layout.first_row(t);
       Lanes<T>& lanes = layout.query_tiles[t].lanes;
-      InitLanes(scores, args.first_row + row, std::min(args.num_rows - row, kTileLanes<T>), lanes);
+      InitLanes(scores, args.first_row + row, layout.first_row(t + 1) - row, lanes);
       layout.query_tiles[t].has_values = false;
       softmax(t).Init(scores, lanes, args.key_begin == 0);
       PackQueries(scores.q, lanes, scores.head_dim, scores.scale, layout.queries(t), layout.rows);
