@@ -21,6 +21,7 @@
 #include "kernels/dropout-inl.hpp"
 #include "kernels/finish-inl.hpp"
 #include "kernels/key_tile-inl.hpp"
+#include "kernels/rows_ahead-inl.hpp"
 #include "kernels/scores-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -42,6 +43,7 @@ struct ForwardBlock {
   BlockLayout<T> layout;
   index_t first, last;  // keys that some row sees
   KeySlot<T> slots[kTilesPerSegment];
+  RowsAhead ahead;
 
   HWY_INLINE explicit ForwardBlock(const ForwardArgs<T>& a)
       : args(a), scores(a.scores), layout(a), first(a.key_end), last(a.key_begin) {
@@ -96,11 +98,14 @@ struct ForwardBlock {
         if (keys.begin >= keys.end) continue;
         if (slot.keys.origin != origin) LoadKeys(index, origin);
         const index_t part = t - first_tile, parts = end_tile - first_tile;
+        ahead.Clear();
+        if (origin + keys.end >= std::min(layout.query_tiles[t].lanes.last_end, last)) AskForOut(t);
         if (origin + kKeysPerTile >= last) {
-          if (args.upcoming != nullptr && end_tile == layout.num_tiles) PrefetchUpcoming(*args.upcoming, part, parts);
+          if (args.upcoming != nullptr && end_tile == layout.num_tiles) ahead.AddBlock(*args.upcoming, part, parts);
         } else if (next.keys.origin != origin + kKeysPerTile) {
-          PrefetchNext(origin + kKeysPerTile, part, parts);
+          AskForKeys(origin + kKeysPerTile, part, parts);
         }
+        ahead.Spread((keys.end - keys.begin) / kRowsPerBlock<kNumVectors>);
         switch (layout.query_tiles[t].lanes.num_vectors) {
           case 1: Tile<1>(t, keys, slot); break;
           case 2: Tile<2>(t, keys, slot); break;
@@ -120,23 +125,20 @@ struct ForwardBlock {
     slot.values_finite = KeySlot<T>::Finite::unknown;
   }
 
-  HWY_INLINE void PrefetchNext(index_t begin, index_t part, index_t parts) const {
+  /// Rows of the key tile at `begin`, where they will be copied.
+  HWY_INLINE void AskForKeys(index_t begin, index_t part, index_t parts) {
     const index_t end = std::min(begin + kKeysPerTile, last);
     if (scores.pages.table != nullptr) return;
-    if (scores.copy_keys) PrefetchRows(scores.k, 0, scores.head_dim, begin, end, part, parts);
-    if (scores.copy_values) PrefetchRows(scores.v, 0, scores.head_dim_v, begin, end, part, parts);
+    if (scores.copy_keys) ahead.Add(scores.k, 0, scores.head_dim, begin, end, part, parts);
+    if (scores.copy_values) ahead.Add(scores.v, 0, scores.head_dim_v, begin, end, part, parts);
   }
 
-  /// First rows of queries, keys and values of another block.
-  HWY_INLINE static void PrefetchUpcoming(const ForwardArgs<T>& block, index_t part, index_t parts) {
-    const Scores<T>& s = block.scores;
-    const index_t query = block.first_row % s.seqlen_q, head = s.heads[block.first_row / s.seqlen_q];
-    const index_t end = query + std::min({block.num_rows, s.seqlen_q - query, kKeysPerTile});
-    PrefetchRows(s.q, head, s.head_dim, query, end, part, parts);
-    if (s.pages.table != nullptr) return;
-    const index_t key_end = std::min(block.key_begin + kKeysPerTile, block.key_end);
-    PrefetchRows(s.k, 0, s.head_dim, block.key_begin, key_end, part, parts);
-    PrefetchRows(s.v, 0, s.head_dim_v, block.key_begin, key_end, part, parts);
+  /// Rows of `out` that query tile t will write, of its first head.
+  HWY_INLINE void AskForOut(index_t t) {
+    if (args.upcoming == nullptr || args.partial_acc != nullptr) return;
+    const Lanes<T>& lanes = layout.query_tiles[t].lanes;
+    const index_t query = lanes.query[0], end = std::min(query + lanes.num_rows, scores.seqlen_q);
+    ahead.Add(args.out, lanes.head[0], scores.head_dim_v, query, end, 0, 1, RowsAhead::Use::write);
   }
 
   HWY_INLINE bool ValuesFinite(KeySlot<T>& slot) const {
@@ -180,16 +182,17 @@ struct ForwardBlock {
   }
 
   template <int NV, class Finish>
-  HWY_INLINE void ScoresOf(index_t t, const KeyRange& keys, const TileRows<T>& k_rows, Finish finish) const {
+  HWY_INLINE void ScoresOf(index_t t, const KeyRange& keys, const TileRows<T>& k_rows, Finish finish) {
     constexpr index_t kRow = kTileLanes<T>;
     Product<NV>(keys.end - keys.begin, scores.head_dim, k_rows.data + keys.begin * k_rows.stride, k_rows.stride, One(),
-                layout.queries(t), kRow, layout.tile + keys.begin * kRow, kRow, SetZero(), finish);
+                layout.queries(t), kRow, layout.tile + keys.begin * kRow, kRow, SetZero(),
+                AndAsk<Finish>{finish, &ahead});
   }
 
   /// Scores of keys that need nothing but, perhaps, their bias.
   template <int NV>
   HWY_INLINE void PlainScores(index_t t, const KeyRange& keys, const TileRows<T>& k_rows, BiasTile bias, T* max,
-                              T* seen) const {
+                              T* seen) {
     if (keys.begin >= keys.end) return;
     if (bias == BiasTile::none) {
       ScoresOf<NV>(t, keys, k_rows, KeepMax<T>{max});
