@@ -9,9 +9,11 @@ namespace multihead {
 namespace {
 
 // Bring keys and values into contiguous rows when a row is at least this many bytes from the next: such rows share few
-// sets of the caches (docs/performance.md). At least this many query tiles must use the copy.
+// sets of the caches (docs/performance.md). At least this many query tiles must use the copy: values pay first, as they
+// are walked column by column.
 constexpr index_t kFarRowBytes = 1024;
-constexpr index_t kTilesWorthCopy = 12;
+constexpr index_t kTilesWorthCopyKeys = 12;
+constexpr index_t kTilesWorthCopyValues = 5;
 
 /// Address of element (batch, token) of a view of any dtype, head 0.
 template <class View>
@@ -50,9 +52,12 @@ kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input
   };
   s.k = kv_rows(input.k);
   s.v = kv_rows(input.v);
-  const bool worth = s.num_heads * s.seqlen_q >= kTilesWorthCopy * kernels::table<T>().lanes;
-  s.copy_keys = worth && s.k.token_stride * dtype_bytes(s.k.dtype) >= kFarRowBytes;
-  s.copy_values = worth && s.v.token_stride * dtype_bytes(s.v.dtype) >= kFarRowBytes;
+  const auto worth = [&](const kernels::ConstRows& rows, index_t num_tiles) {
+    return s.num_heads * s.seqlen_q >= num_tiles * kernels::table<T>().lanes &&
+           rows.token_stride * dtype_bytes(rows.dtype) >= kFarRowBytes;
+  };
+  s.copy_keys = worth(s.k, kTilesWorthCopyKeys);
+  s.copy_values = worth(s.v, kTilesWorthCopyValues);
   if (options.page_table) {
     s.pages = {options.page_table.data() + b * options.page_table.stride(0), options.page_table.stride(1),
                input.k.shape[1], input.k.stride[0], input.v.stride[0]};
