@@ -235,9 +235,10 @@ class Forward {
     return std::clamp<index_t>(per_block, 1, tiles_in(kBlockBytes)) * kernels_.lanes;
   }
 
-  /// Query tiles whose queries and accumulators fit into so much memory.
-  index_t tiles_in(index_t bytes) const {
-    const index_t tile_bytes = (problem_.head_dim + problem_.head_dim_v) * kernels_.lanes * index_t{sizeof(T)};
+  /// Query tiles whose queries, accumulators and probabilities of `kept_keys` fit into so much memory.
+  index_t tiles_in(index_t bytes, index_t kept_keys = 0) const {
+    const index_t numbers = problem_.head_dim + problem_.head_dim_v + kept_keys;
+    const index_t tile_bytes = numbers * kernels_.lanes * index_t{sizeof(T)};
     return std::clamp<index_t>(bytes / tile_bytes, 1, kMaxTiles);
   }
 
@@ -268,7 +269,7 @@ class Forward {
     args.num_rows = block.num_rows;
     args.key_begin = block.key_begin;
     args.key_end = block.key_end;
-    args.tiles_per_group = tiles_in(kGroupBytes);
+    args.tiles_per_group = tiles_in(kGroupBytes, output_.probs ? problem_.seqlen_kv : 0);
     args.out = out_rows(sequence);
     args.row_max = row_values(output_.row_max, sequence);
     args.row_sum = row_values(output_.row_sum, sequence);

@@ -21,14 +21,25 @@ struct QueryTile {
   bool has_values;  // whether its sum over values was begun; what stands in its place before is not read
 };
 
+/// A key tile in hand.
+template <class T>
+struct KeySlot {
+  KeyRange keys{-1, 0, 0};  // what is loaded
+  TileRows<T> k_rows, v_rows;
+  enum class Finite { unknown, yes, no } values_finite;
+};
+
 /// Where a block's arrays lie in its workspace. Constructed on a null workspace it tells the size.
 template <class T>
 struct BlockLayout {
   index_t num_rows, num_tiles, head_dim, head_dim_v, first_key_tile, num_key_tiles;
+  index_t tiles_per_group;
   index_t num_slots;  // key tiles held at once
-  T *tile, *bias, *rows;
-  T *keys_, *values_, *queries_, *acc_, *softmax_, *history_;
+  bool keeps_probs;   // P of all key tiles, for the query tiles of a group
+  T *bias, *rows;
+  T *keys_, *values_, *queries_, *acc_, *softmax_, *tiles_, *history_;
   QueryTile<T>* query_tiles;
+  KeySlot<T>* slots;
   index_t size = 0;
 
   HWY_INLINE explicit BlockLayout(const ForwardArgs<T>& args) {
@@ -38,26 +49,31 @@ struct BlockLayout {
     head_dim = s.head_dim;
     head_dim_v = s.head_dim_v;
     first_key_tile = args.key_begin / kKeysPerTile;
-    num_key_tiles = args.probs.data == nullptr ? 0 : (args.key_end + kKeysPerTile - 1) / kKeysPerTile - first_key_tile;
+    num_key_tiles = (args.key_end + kKeysPerTile - 1) / kKeysPerTile - first_key_tile;
+    tiles_per_group = std::min(args.tiles_per_group, num_tiles);
+    keeps_probs = args.probs.data != nullptr;
     const index_t widest = std::max({kKeysPerTile, PaddedWidth<T>(head_dim), PaddedWidth<T>(head_dim_v)});
     const auto take = [&](index_t count) {
       T* const at = args.workspace == nullptr ? nullptr : args.workspace + size;
       size += PaddedWidth<T>(count);
       return at;
     };
-    tile = take(kKeysPerTile * kTileLanes<T>);
     bias = take(HasBiasTile(s) ? kKeysPerTile * kTileLanes<T> : 0);
     rows = take(kTileLanes<T> * widest);
-    num_slots = num_tiles <= args.tiles_per_group ? 1 : kTilesPerSegment;
+    num_slots = num_tiles == tiles_per_group ? 1 : keeps_probs ? num_key_tiles : kTilesPerSegment;
     keys_ = take(NeedsCopy<T>(s.k, s.pages, s.copy_keys) ? num_slots * kKeysPerTile * PaddedWidth<T>(head_dim) : 0);
     values_ =
         take(NeedsCopy<T>(s.v, s.pages, s.copy_values) ? num_slots * kKeysPerTile * PaddedWidth<T>(head_dim_v) : 0);
     queries_ = take(num_tiles * head_dim * kTileLanes<T>);
     acc_ = take(num_tiles * head_dim_v * kTileLanes<T>);
     softmax_ = take(num_tiles * RunningSoftmax<T>::kSize);
+    tiles_ = take((1 + (keeps_probs ? tiles_per_group * num_key_tiles : 0)) * kTileSize);
     history_ = take(history_size());
-    constexpr index_t kTileSize = (sizeof(QueryTile<T>) + sizeof(T) - 1) / sizeof(T);
-    query_tiles = reinterpret_cast<QueryTile<T>*>(take(num_tiles * kTileSize));
+    const auto take_objects = [&]<class Object>(index_t count, Object*& objects) {
+      objects = reinterpret_cast<Object*>(take(count * ((sizeof(Object) + sizeof(T) - 1) / sizeof(T))));
+    };
+    take_objects(num_tiles, query_tiles);
+    take_objects(num_slots, slots);
   }
 
   /// First row of tile t. Vectors are shared out evenly, 16 of them as 3+3+3+3+2+2: a tile of one vector is slow.
@@ -72,11 +88,21 @@ struct BlockLayout {
   HWY_INLINE T* queries(index_t t) const { return queries_ + t * head_dim * kTileLanes<T>; }
   HWY_INLINE T* acc(index_t t) const { return acc_ + t * head_dim_v * kTileLanes<T>; }
   HWY_INLINE T* softmax(index_t t) const { return softmax_ + t * RunningSoftmax<T>::kSize; }
-  /// The maximum in whose units the stored probs of a key tile stand; -infinity where nothing was stored.
-  HWY_INLINE T* history(index_t t, index_t key_tile) const {
-    return history_ + (t * num_key_tiles + key_tile - first_key_tile) * kTileLanes<T>;
+
+  /// Scores, then P, of a pair of tiles: one that is used again, or its own until the query tile ends.
+  HWY_INLINE T* tile(index_t t, index_t key_tile) const {
+    return keeps_probs ? tiles_ + (1 + pair(t, key_tile)) * kTileSize : tiles_;
   }
-  HWY_INLINE index_t history_size() const { return num_tiles * num_key_tiles * kTileLanes<T>; }
+  HWY_INLINE T* spare_tile() const { return tiles_; }
+  /// The maximum in whose units a kept tile stands; -infinity where there is none.
+  HWY_INLINE T* history(index_t t, index_t key_tile) const { return history_ + pair(t, key_tile) * kTileLanes<T>; }
+  HWY_INLINE index_t history_size() const { return keeps_probs ? tiles_per_group * num_key_tiles * kTileLanes<T> : 0; }
+
+ private:
+  static constexpr index_t kTileSize = kKeysPerTile * kTileLanes<T>;
+  HWY_INLINE index_t pair(index_t t, index_t key_tile) const {
+    return t % tiles_per_group * num_key_tiles + key_tile - first_key_tile;
+  }
 };
 
 template <class T>

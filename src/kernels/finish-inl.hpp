@@ -1,4 +1,4 @@
-// The edges of a block: packing queries in, and writing out, probs and statistics.
+// The edges of a block: packing queries in, and writing out and statistics.
 
 #if defined(MULTIHEAD_KERNELS_FINISH_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_FINISH_INL
@@ -10,7 +10,7 @@
 #include <cmath>
 
 #include "hwy/highway.h"
-#include "kernels/block_layout-inl.hpp"
+#include "kernels/probs-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
@@ -34,95 +34,6 @@ HWY_NOINLINE void PackQueries(const ConstRows& rows, const Lanes<T>& lanes, inde
     }
     RowsToTile(row_of, lanes.num_rows, lanes.num_vectors * kVectorLanes<T>, width, factor, packed, kTileLanes<T>);
   });
-}
-
-/// The row of probs that belongs to a lane, or nullptr when it was not asked for.
-template <class T>
-HWY_INLINE T* ProbsRow(const ForwardArgs<T>& args, const Lanes<T>& lanes, index_t n) {
-  const index_t head = args.probs_head == nullptr ? lanes.head[n] : args.probs_head[lanes.head[n]];
-  const index_t query = args.probs_query == nullptr ? lanes.query[n] : args.probs_query[lanes.query[n]];
-  if (head < 0 || query < 0) return nullptr;
-  return args.probs.data + head * args.probs.head_stride + query * args.probs.query_stride;
-}
-
-/// Zeroes keys [begin, end) of the rows of probs.
-template <class T>
-HWY_INLINE void ClearProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, index_t begin, index_t end) {
-  if (begin >= end) return;
-  for (index_t n = 0; n < lanes.num_rows; ++n) {
-    if (T* row = ProbsRow(args, lanes, n)) std::fill(row + begin, row + end, T{0});
-  }
-}
-
-/// End of the keys of a key tile that belong to this block.
-template <class T>
-HWY_INLINE index_t TileEnd(const ForwardArgs<T>& args, index_t origin) {
-  return std::min(origin + kKeysPerTile, args.key_end);
-}
-
-/// Stores a key tile of probs, in units of the running maximum; zero where its keys are not in `keys`.
-template <class T>
-HWY_INLINE void StoreProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, const KeyRange& keys, const T* tile) {
-  T* row_of[kMaxLanes];
-  for (index_t n = 0; n < lanes.num_rows; ++n) {
-    T* row = ProbsRow(args, lanes, n);
-    row_of[n] = row == nullptr ? nullptr : row + keys.origin + keys.begin;
-  }
-  TileToRows(tile + keys.begin * kTileLanes<T>, kTileLanes<T>, lanes.num_rows, keys.end - keys.begin, Unscaled(),
-             row_of);
-  ClearProbs(args, lanes, keys.origin, keys.origin + keys.begin);
-  ClearProbs(args, lanes, keys.origin + keys.end, TileEnd(args, keys.origin));
-}
-
-/// Whether key j is visible to a lane, one pair at a time.
-template <class T>
-HWY_INLINE bool IsVisible(const Scores<T>& s, const Lanes<T>& lanes, index_t n, index_t j) {
-  if (j < lanes.begin[n] || j >= lanes.end[n]) return false;
-  const index_t head = lanes.head[n], query = lanes.query[n];
-  if (s.visible.data != nullptr &&
-      !s.visible.data[head * s.visible.head_stride + query * s.visible.query_stride + j * s.visible.key_stride]) {
-    return false;
-  }
-  return s.bias.data == nullptr ||
-         s.bias.data[head * s.bias.head_stride + query * s.bias.query_stride + j * s.bias.key_stride] != -kInfinity<T>;
-}
-
-/// Multiplies keys [begin, end) of a row of probs; a NaN factor reaches visible keys only.
-template <class T>
-HWY_INLINE void ScaleProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, index_t n, index_t begin, index_t end,
-                           T factor) {
-  T* row = ProbsRow(args, lanes, n);
-  if (row == nullptr) return;
-  if (factor == factor) {
-    for (index_t j = begin; j < end; ++j) row[j] *= factor;
-    return;
-  }
-  for (index_t j = begin; j < end; ++j) row[j] = IsVisible(args.scores, lanes, n, j) ? factor : T{0};
-}
-
-/// Brings stored probs of a finished tile from the maximum of their time to the last one, times last[lane]; zeroes key
-/// tiles that were never stored and keys past the sequence.
-template <class T>
-HWY_NOINLINE void FinishProbs(const ForwardArgs<T>& args, const BlockLayout<T>& layout, const Lanes<T>& lanes,
-                              index_t t, const T* last) {
-  const Tag<T> d;
-  const RunningSoftmax<T> softmax(layout.softmax(t));
-  for (index_t kt = 0; kt < layout.num_key_tiles; ++kt) {
-    const index_t begin = (layout.first_key_tile + kt) * kKeysPerTile;
-    T* factor = layout.history(t, layout.first_key_tile + kt);
-    if (factor[0] == -kInfinity<T>) {
-      ClearProbs(args, lanes, begin, TileEnd(args, begin));
-      continue;
-    }
-    for (index_t n = 0; n < lanes.num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
-      const auto change = ExpMinus(d, hn::LoadU(d, factor + n), hn::LoadU(d, softmax.shift + n));
-      hn::StoreU(hn::Mul(change, hn::LoadU(d, last + n)), d, factor + n);
-    }
-    for (index_t n = 0; n < lanes.num_rows; ++n) {
-      ScaleProbs(args, lanes, n, begin, TileEnd(args, begin), factor[n]);
-    }
-  }
-  if (args.key_end >= args.scores.seqlen_kv) ClearProbs(args, lanes, args.key_end, args.probs_keys);
 }
 
 /// Final statistics of a row, from its running ones.

@@ -28,22 +28,14 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// A key tile in hand.
-template <class T>
-struct KeySlot {
-  KeyRange keys{-1, 0, 0};  // what is loaded
-  TileRows<T> k_rows, v_rows;
-  enum class Finite { unknown, yes, no } values_finite;
-};
-
 template <class T>
 struct ForwardBlock {
   const ForwardArgs<T>& args;
   const Scores<T>& scores;
   BlockLayout<T> layout;
   index_t first, last;  // keys that some row sees
-  KeySlot<T> slots[kTilesPerSegment];
   RowsAhead ahead;
+  T* tile = nullptr;  // of the pair in hand: scores, then P
 
   HWY_INLINE explicit ForwardBlock(const ForwardArgs<T>& a)
       : args(a), scores(a.scores), layout(a), first(a.key_end), last(a.key_begin) {
@@ -59,8 +51,8 @@ struct ForwardBlock {
     }
     first = std::max(first, args.key_begin);
     last = std::min(last, args.key_end);
-    if (args.probs.data != nullptr)
-      std::fill_n(layout.history(0, layout.first_key_tile), layout.history_size(), -kInfinity<T>);
+    std::fill_n(layout.slots, layout.num_slots, KeySlot<T>());
+    std::fill_n(layout.history_, layout.history_size(), -kInfinity<T>);
   }
 
   HWY_INLINE RunningSoftmax<T> softmax(index_t t) { return RunningSoftmax<T>(layout.softmax(t)); }
@@ -73,26 +65,23 @@ struct ForwardBlock {
   }
 
   HWY_INLINE void Run() {
-    const index_t segment_keys = layout.num_slots * kKeysPerTile;
-    for (index_t begin = first / kKeysPerTile * kKeysPerTile; begin < last; begin += segment_keys) {
+    const index_t segment_keys = layout.num_slots * kKeysPerTile, step = layout.tiles_per_group;
+    index_t begin = first / kKeysPerTile * kKeysPerTile;
+    do {
       const index_t end = std::min(begin + segment_keys, last);
-      for (index_t t = 0; t < layout.num_tiles; t += args.tiles_per_group) {
-        Group(t, std::min(t + args.tiles_per_group, layout.num_tiles), begin, end);
+      for (index_t t = 0; t < layout.num_tiles; t += step) {
+        Group(t, std::min(t + step, layout.num_tiles), begin, end);
       }
-    }
-    for (index_t t = 0; t < layout.num_tiles; ++t) {
-      const QueryTile<T>& tile = layout.query_tiles[t];
-      if (!tile.has_values) std::fill_n(layout.acc(t), scores.head_dim_v * kTileLanes<T>, T{0});
-      FinishTile(args, layout, tile.lanes, t);
-    }
+      begin += segment_keys;
+    } while (begin < last);
   }
 
   /// Query tiles [first_tile, end_tile) over keys [begin, end) of a segment.
   HWY_INLINE void Group(index_t first_tile, index_t end_tile, index_t begin, index_t end) {
     for (index_t origin = begin; origin < end; origin += kKeysPerTile) {
       const index_t index = (origin - begin) / kKeysPerTile;
-      KeySlot<T>& slot = slots[index];
-      const KeySlot<T>& next = slots[(index + 1) % layout.num_slots];
+      KeySlot<T>& slot = layout.slots[index];
+      const KeySlot<T>& next = layout.slots[(index + 1) % layout.num_slots];
       for (index_t t = first_tile; t < end_tile; ++t) {
         const KeyRange keys = Range(t, origin);
         if (keys.begin >= keys.end) continue;
@@ -113,10 +102,16 @@ struct ForwardBlock {
         }
       }
     }
+    if (end < last) return;
+    for (index_t t = first_tile; t < end_tile; ++t) {
+      const QueryTile<T>& query_tile = layout.query_tiles[t];
+      if (!query_tile.has_values) std::fill_n(layout.acc(t), scores.head_dim_v * kTileLanes<T>, T{0});
+      FinishTile(args, layout, query_tile.lanes, t);
+    }
   }
 
   HWY_INLINE void LoadKeys(index_t index, index_t origin) {
-    KeySlot<T>& slot = slots[index];
+    KeySlot<T>& slot = layout.slots[index];
     slot.keys = {origin, std::max(first - origin, index_t{0}), std::min(last - origin, kKeysPerTile)};
     slot.k_rows = LoadTile(scores.k, scores.pages, scores.pages.k_page_stride, scores.head_dim, scores.copy_keys,
                            slot.keys, layout.keys(index));
@@ -156,6 +151,7 @@ struct ForwardBlock {
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     const BiasTile bias = BuildBiasTile(scores, lanes, keys, layout.bias, layout.rows);
     if (bias == BiasTile::hides_all) return;
+    tile = layout.tile(t, keys.origin / kKeysPerTile);
     alignas(64) T tile_max[kMaxLanes], factor[kMaxLanes];
     std::fill_n(tile_max, kMaxLanes, -kInfinity<T>);
     RunningSoftmax<T> state = softmax(t);
@@ -167,7 +163,7 @@ struct ForwardBlock {
     for (const KeyRange& rim : {KeyRange{keys.origin, keys.begin, inner.begin}, {keys.origin, inner.end, keys.end}}) {
       if (rim.begin >= rim.end) continue;
       ScoresOf<NV>(t, rim, slot.k_rows, Nothing());
-      modifier().Apply(rim, NV, layout.tile, tile_max, state.seen);
+      modifier().Apply(rim, NV, tile, tile_max, state.seen);
     }
     const bool raised = Weigh<NV>(t, keys, state, tile_max, factor);
     const bool all_visible = bias == BiasTile::none && inner.begin == keys.begin && inner.end == keys.end;
@@ -178,15 +174,14 @@ struct ForwardBlock {
     QueryTile<T>& query_tile = layout.query_tiles[t];
     if (!query_tile.has_values) std::fill_n(layout.acc(t), scores.head_dim_v * kRow, T{0});
     query_tile.has_values = true;
-    AccumulateVisible(modifier(), keys, NV, slot.v_rows, scores.head_dim_v, layout.tile, factor, layout.acc(t));
+    AccumulateVisible(modifier(), keys, NV, slot.v_rows, scores.head_dim_v, tile, factor, layout.acc(t));
   }
 
   template <int NV, class Finish>
   HWY_INLINE void ScoresOf(index_t t, const KeyRange& keys, const TileRows<T>& k_rows, Finish finish) {
     constexpr index_t kRow = kTileLanes<T>;
     Product<NV>(keys.end - keys.begin, scores.head_dim, k_rows.data + keys.begin * k_rows.stride, k_rows.stride, One(),
-                layout.queries(t), kRow, layout.tile + keys.begin * kRow, kRow, SetZero(),
-                AndAsk<Finish>{finish, &ahead});
+                layout.queries(t), kRow, tile + keys.begin * kRow, kRow, SetZero(), AndAsk<Finish>{finish, &ahead});
   }
 
   /// Scores of keys that need nothing but, perhaps, their bias.
@@ -199,7 +194,7 @@ struct ForwardBlock {
       std::fill_n(seen, NV * kVectorLanes<T>, T{1});
     } else {
       const index_t at = keys.begin * kTileLanes<T>;
-      ScoresOf<NV>(t, keys, k_rows, AddBias<T>{layout.bias + at, layout.tile + at, max, seen});
+      ScoresOf<NV>(t, keys, k_rows, AddBias<T>{layout.bias + at, tile + at, max, seen});
     }
   }
 
@@ -208,13 +203,21 @@ struct ForwardBlock {
   HWY_INLINE bool Weigh(index_t t, const KeyRange& keys, RunningSoftmax<T>& state, const T* tile_max, T* factor) {
     const bool raised = state.Raise(tile_max, NV, factor);
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
-    Exponentiate<NV>(keys, layout.tile, state);
-    if (args.probs.data != nullptr) {
-      StoreProbs(args, lanes, keys, layout.tile);
-      std::copy_n(state.shift, kTileLanes<T>, layout.history(t, keys.origin / kKeysPerTile));
-    }
-    if (scores.dropout_threshold != 0) ApplyDropout(scores, lanes, keys, layout.tile);
+    Exponentiate<NV>(keys, tile, state);
+    if (layout.keeps_probs) KeepProbs(t, keys, state);
+    if (scores.dropout_threshold != 0) ApplyDropout(scores, lanes, keys, tile);
     return raised;
+  }
+
+  /// Leaves P behind, zero where its keys are not in `keys`; what follows works on a copy if it changes it.
+  HWY_NOINLINE void KeepProbs(index_t t, const KeyRange& keys, const RunningSoftmax<T>& state) {
+    constexpr index_t kRow = kTileLanes<T>;
+    std::fill(tile, tile + keys.begin * kRow, T{0});
+    std::fill(tile + keys.end * kRow, tile + kKeysPerTile * kRow, T{0});
+    std::copy_n(state.shift, kRow, layout.history(t, keys.origin / kKeysPerTile));
+    if (scores.dropout_threshold == 0) return;
+    std::copy(tile + keys.begin * kRow, tile + keys.end * kRow, layout.spare_tile() + keys.begin * kRow);
+    tile = layout.spare_tile();
   }
 
   template <int NV>
@@ -222,7 +225,7 @@ struct ForwardBlock {
     constexpr index_t kRow = kTileLanes<T>;
     const auto accumulate = [&](auto start) HWY_ATTR {
       Product<NV>(scores.head_dim_v, keys.end - keys.begin, v_rows.data + keys.begin * v_rows.stride, One(),
-                  v_rows.stride, layout.tile + keys.begin * kRow, kRow, layout.acc(t), kRow, start, Nothing());
+                  v_rows.stride, tile + keys.begin * kRow, kRow, layout.acc(t), kRow, start, Nothing());
     };
     bool& has_values = layout.query_tiles[t].has_values;
     if (!has_values) {

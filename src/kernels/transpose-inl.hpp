@@ -30,14 +30,20 @@ HWY_INLINE hn::Vec<D> LoadBlocks(D d, const float* const* rows, index_t f) {
   }
 }
 
+/// Eight consecutive floats to each of rows[0], rows[4], ..., features f to f + 3 from x and the rest from y. Whole
+/// vectors: the store of a line that is not near waits in order, and half as many stores wait.
 template <class D>
-HWY_INLINE void StoreBlocks(D d, hn::Vec<D> value, float* const* rows, index_t f) {
+HWY_INLINE void StoreBlocks(D d, hn::Vec<D> x, hn::Vec<D> y, float* const* rows, index_t f) {
   if constexpr (HWY_LANES(float) == 4 || hn::MaxLanes(d) == 4) {
-    hn::StoreU(value, d, rows[0] + f);
+    hn::StoreU(x, d, rows[0] + f);
+    hn::StoreU(y, d, rows[0] + f + 4);
+  } else if constexpr (hn::MaxLanes(d) == 8) {
+    hn::StoreU(hn::ConcatLowerLower(d, y, x), d, rows[0] + f);
+    hn::StoreU(hn::ConcatUpperUpper(d, y, x), d, rows[4] + f);
   } else {
     const hn::Half<D> half;
-    StoreBlocks(half, hn::LowerHalf(half, value), rows, f);
-    StoreBlocks(half, hn::UpperHalf(half, value), rows + hn::MaxLanes(half), f);
+    StoreBlocks(half, hn::LowerHalf(half, x), hn::LowerHalf(half, y), rows, f);
+    StoreBlocks(half, hn::UpperHalf(half, x), hn::UpperHalf(half, y), rows + hn::MaxLanes(half), f);
   }
 }
 
@@ -122,13 +128,17 @@ HWY_INLINE void TileToRows(const T* HWY_RESTRICT tile, index_t tile_row, index_t
       for (index_t l = 0; l < kVectorLanes<T>; ++l) all = all && rows[lane + l] != nullptr;
       if (!all) break;
       index_t f = 0;
-      for (; f + 4 <= width; f += 4) {
-        hn::Vec<Tag<T>> x[4];
+      for (; f + 8 <= width; f += 8) {
+        hn::Vec<Tag<T>> x[4], y[4];
 #pragma GCC unroll 4
-        for (int r = 0; r < 4; ++r) x[r] = scaling.Scale(d, hn::LoadU(d, tile + (f + r) * tile_row + lane), lane);
+        for (int r = 0; r < 4; ++r) {
+          x[r] = scaling.Scale(d, hn::LoadU(d, tile + (f + r) * tile_row + lane), lane);
+          y[r] = scaling.Scale(d, hn::LoadU(d, tile + (f + 4 + r) * tile_row + lane), lane);
+        }
         TransposeBlocks(d, x);
+        TransposeBlocks(d, y);
 #pragma GCC unroll 4
-        for (int r = 0; r < 4; ++r) StoreBlocks(d, x[r], rows + lane + r, f);
+        for (int r = 0; r < 4; ++r) StoreBlocks(d, x[r], y[r], rows + lane + r, f);
       }
       for (; f < width; ++f) {
         for (index_t l = lane; l < lane + kVectorLanes<T>; ++l) {
