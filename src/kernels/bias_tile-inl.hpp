@@ -7,7 +7,8 @@
 #define MULTIHEAD_KERNELS_BIAS_TILE_INL
 #endif
 
-#include <cstring>
+#include <algorithm>
+#include <cstdint>
 
 #include "hwy/highway.h"
 #include "kernels/tile-inl.hpp"
@@ -69,54 +70,144 @@ HWY_INLINE void BiasRow(const Scores<T>& scores, const Lanes<T>& lanes, index_t 
   }
 }
 
-/// Whether a boolean mask without a bias shows these lanes all keys.
-template <class T>
-HWY_INLINE bool ShowsAll(const Scores<T>& scores, const Lanes<T>& lanes, const KeyRange& keys) {
-  if (scores.bias.data != nullptr || scores.visible.key_stride != 1) return false;
+/// The rows of a plane that belong to a tile's lanes, from key keys.begin on. Keys that lie apart are brought together
+/// in `copies`, kKeysPerTile numbers a lane.
+template <class E, class T>
+HWY_INLINE void PlaneRows(const Plane<const E>& plane, const Lanes<T>& lanes, const KeyRange& keys, E* copies,
+                          const E** rows) {
+  const index_t stride = plane.key_stride, width = keys.end - keys.begin;
   for (index_t n = 0; n < lanes.num_rows; ++n) {
-    const bool* row = PlaneRow(scores.visible, lanes, n, keys);
-    if (std::memchr(row + keys.begin, 0, static_cast<std::size_t>(keys.end - keys.begin)) != nullptr) return false;
-    if (scores.visible.query_stride == 0 && scores.visible.head_stride == 0) break;  // one row for all
+    rows[n] = PlaneRow(plane, lanes, n, keys) + keys.begin * stride;
+    if (stride == 1) continue;
+    E* HWY_RESTRICT copy = copies + n * kKeysPerTile;
+    for (index_t j = 0; j < width; ++j) copy[j] = rows[n][j * stride];
+    rows[n] = copy;
   }
-  return true;
+}
+
+/// What rows of a boolean mask say. All of them are read before anything depends on it: their lines, far apart, then
+/// come from memory side by side.
+HWY_INLINE BiasTile SumUpMask(const bool* const* rows, index_t num_rows, index_t width) {
+  const hn::ScalableTag<std::uint8_t> d;
+  constexpr index_t kBytes = hn::MaxLanes(d);
+  auto least = hn::Set(d, 1), most = hn::Zero(d);
+  std::uint8_t last_least = 1, last_most = 0;
+  for (index_t n = 0; n < num_rows; ++n) {
+    const auto* HWY_RESTRICT row = reinterpret_cast<const std::uint8_t*>(rows[n]);
+    index_t j = 0;
+    for (; j + kBytes <= width; j += kBytes) {
+      const auto bytes = hn::LoadU(d, row + j);
+      least = hn::Min(least, bytes);
+      most = hn::Max(most, bytes);
+    }
+    for (; j < width; ++j) {
+      last_least = std::min(last_least, row[j]);
+      last_most = std::max(last_most, row[j]);
+    }
+  }
+  if (last_least != 0 && hn::AllFalse(d, hn::Eq(least, hn::Zero(d)))) return BiasTile::none;
+  const bool none_visible = last_most == 0 && hn::AllTrue(d, hn::Eq(most, hn::Zero(d)));
+  return none_visible ? BiasTile::hides_all : BiasTile::filled;
+}
+
+#if HWY_TARGET != HWY_SCALAR
+/// Four consecutive bytes from each of rows[0], rows[4], rows[8], ... starting at byte f.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadByteBlocks(D d, const bool* const* rows, index_t f) {
+  if constexpr (hn::MaxLanes(d) == 4) {
+    return hn::LoadU(d, reinterpret_cast<const std::uint8_t*>(rows[0] + f));
+  } else {
+    const hn::Half<D> half;
+    return hn::Combine(d, LoadByteBlocks(half, rows + hn::MaxLanes(half), f), LoadByteBlocks(half, rows, f));
+  }
+}
+#endif
+
+/// tile[key][lane] = -infinity where rows[lane][key] is false; elsewhere it stays, or is 0 when it was not written.
+template <bool kWritten, class T>
+HWY_INLINE void HideInTile(const bool* const* rows, index_t num_rows, index_t lanes, index_t width,
+                           T* HWY_RESTRICT tile) {
+  index_t lane = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (sizeof(T) == 4) {
+    const Tag<T> d;
+    const hn::RebindToSigned<Tag<T>> di;
+    const hn::Rebind<std::uint8_t, Tag<T>> d8;
+    const auto hidden = hn::Set(d, -kInfinity<T>);
+    for (; lane + kVectorLanes<T> <= num_rows; lane += kVectorLanes<T>) {
+      for (index_t j = 0; j + 4 <= width; j += 4) {
+        hn::Vec<Tag<T>> x[4];
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; ++r) {
+          x[r] = hn::BitCast(d, hn::PromoteTo(di, LoadByteBlocks(d8, rows + lane + r, j)));
+        }
+        TransposeBlocks(d, x);
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; ++r) {
+          T* const at = tile + (j + r) * kTileLanes<T> + lane;
+          const auto hide = hn::RebindMask(d, hn::Eq(hn::BitCast(di, x[r]), hn::Zero(di)));
+          hn::StoreU(kWritten ? hn::IfThenElse(hide, hidden, hn::LoadU(d, at)) : hn::IfThenElseZero(hide, hidden), d,
+                     at);
+        }
+      }
+    }
+  }
+#endif
+  const index_t quads = lane == 0 ? 0 : width / 4 * 4;  // keys that the whole vectors have
+  for (index_t j = 0; j < width; ++j) {
+    T* const at = tile + j * kTileLanes<T>;
+    for (index_t n = j < quads ? lane : 0; n < num_rows; ++n) {
+      at[n] = rows[n][j] ? (kWritten ? at[n] : T{0}) : -kInfinity<T>;
+    }
+    for (index_t n = num_rows; n < lanes; ++n) at[n] = T{0};
+  }
+}
+
+/// tile[key][lane] = row[key].
+template <class T>
+HWY_INLINE void RowToTile(const T* HWY_RESTRICT row, index_t lanes, index_t width, T* HWY_RESTRICT tile) {
+  const Tag<T> d;
+  for (index_t j = 0; j < width; ++j) {
+    for (index_t n = 0; n < lanes; n += kVectorLanes<T>)
+      hn::StoreU(hn::Set(d, row[j]), d, tile + j * kTileLanes<T> + n);
+  }
 }
 
 /// Fills bias_tile[key][lane]; `rows` is room for kTileLanes * kKeysPerTile numbers.
 template <class T>
 HWY_NOINLINE BiasTile BuildBiasTile(const Scores<T>& scores, const Lanes<T>& lanes, const KeyRange& keys,
                                     T* HWY_RESTRICT bias_tile, T* HWY_RESTRICT rows) {
-  if (!HasBiasTile(scores) || ShowsAll(scores, lanes, keys)) return BiasTile::none;
-  const Plane<const T>& bias = scores.bias;
-  const Plane<const bool>& visible = scores.visible;
-  const bool one_row = (bias.data == nullptr || (bias.query_stride == 0 && bias.head_stride == 0)) &&
-                       (visible.data == nullptr || (visible.query_stride == 0 && visible.head_stride == 0));
-  const index_t used = lanes.num_vectors * kVectorLanes<T>;
-  const Tag<T> d;
-  if (one_row) {
-    BiasRow(scores, lanes, 0, keys, rows);
-    for (index_t j = keys.begin; j < keys.end; ++j) {
-      for (index_t n = 0; n < used; n += kVectorLanes<T>) {
-        hn::StoreU(hn::Set(d, rows[j]), d, bias_tile + j * kTileLanes<T> + n);
-      }
-    }
-  } else {
+  if (!HasBiasTile(scores)) return BiasTile::none;
+  const auto one_for_all = [](const auto& plane) { return plane.query_stride == 0 && plane.head_stride == 0; };
+  const bool with_bias = scores.bias.data != nullptr;
+  const index_t used = lanes.num_vectors * kVectorLanes<T>, width = keys.end - keys.begin;
+  T* HWY_RESTRICT const tile = bias_tile + keys.begin * kTileLanes<T>;
+  if (with_bias) {
     const T* row_of[kMaxLanes];
-    const bool in_place = visible.data == nullptr && bias.key_stride == 1;
-    for (index_t n = 0; n < lanes.num_rows; ++n) {
-      if (in_place) {
-        row_of[n] = PlaneRow(bias, lanes, n, keys) + keys.begin;
-      } else {
-        BiasRow(scores, lanes, n, keys, rows + n * kKeysPerTile);
-        row_of[n] = rows + n * kKeysPerTile + keys.begin;
-      }
+    PlaneRows(scores.bias, lanes, keys, rows, row_of);
+    if (one_for_all(scores.bias)) {
+      RowToTile(row_of[0], used, width, tile);
+    } else {
+      RowsToTile(row_of, lanes.num_rows, used, width, T{1}, tile, kTileLanes<T>);
     }
-    RowsToTile(row_of, lanes.num_rows, used, keys.end - keys.begin, T{1}, bias_tile + keys.begin * kTileLanes<T>,
-               kTileLanes<T>);
   }
+  if (scores.visible.data != nullptr) {
+    const bool* row_of[kMaxLanes];
+    PlaneRows(scores.visible, lanes, keys, reinterpret_cast<bool*>(rows), row_of);
+    const BiasTile mask = SumUpMask(row_of, one_for_all(scores.visible) ? 1 : lanes.num_rows, width);
+    if (mask == BiasTile::hides_all || (mask == BiasTile::none && !with_bias)) return mask;
+    if (!with_bias) {
+      HideInTile<false>(row_of, lanes.num_rows, used, width, tile);
+    } else if (mask == BiasTile::filled) {
+      HideInTile<true>(row_of, lanes.num_rows, used, width, tile);
+    }
+  }
+  if (!with_bias) return BiasTile::filled;
+  const Tag<T> d;
   const auto hidden = hn::Set(d, -kInfinity<T>);
-  for (index_t j = keys.begin; j < keys.end; ++j) {
+  for (index_t j = 0; j < width; ++j) {
     for (index_t n = 0; n < used; n += kVectorLanes<T>) {
-      if (!hn::AllTrue(d, hn::Eq(hn::LoadU(d, bias_tile + j * kTileLanes<T> + n), hidden))) return BiasTile::filled;
+      if (!hn::AllTrue(d, hn::Eq(hn::LoadU(d, tile + j * kTileLanes<T> + n), hidden))) return BiasTile::filled;
     }
   }
   return BiasTile::hides_all;
