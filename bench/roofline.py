@@ -1,21 +1,23 @@
 """The roofline of one core: GFLOP/s over flops per byte of input and output, ours and the best peer.
 
-    bench/roofline.py [build/bench/peers.json] [docs/roofline.svg]
+    bench/roofline.py [FILE...]     FILE: build/bench/peers.json unless given; writes docs/roofline.svg
 
 The roof is what the rows themselves measured: the FMA rate, and the rate at which keys and values of the longest decode
 were read. Rows of one thread.
 """
 
-import json
 import pathlib
 import sys
 
 import matplotlib
 
+import runs
+
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+TARGET = ROOT / "docs/roofline.svg"
 COLOURS = {"core": "#1f5fa8", "masks": "#8a4fa3", "backward": "#b5521b", "decode": "#2f7d4f"}
 ITEM_BYTES = {"f32": 4, "bf16": 2, "f16": 2}
 
@@ -35,9 +37,8 @@ def bytes_once(work, shape, dtype):
 
 
 def main():
-    source = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/bench/peers.json")
-    target = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else ROOT / "docs/roofline.svg")
-    rows = [row for row in json.loads(source.read_text()) if row["threads"] == 1 and row["work"] in COLOURS]
+    files = sys.argv[1:] or [ROOT / "build/bench/peers.json"]
+    rows = [row for row in runs.load(files) if row["threads"] == 1 and row["work"] in COLOURS]
     peak = sorted(row["gflops"] / row["peak_share"] for row in rows)[len(rows) // 2]
     longest = max((row for row in rows if "read_gb_per_s" in row), key=lambda row: row["ours_ms"])
     bandwidth = longest["read_gb_per_s"]
@@ -68,8 +69,8 @@ def main():
     axes.grid(True, which="major", linewidth=0.3)
     axes.legend(loc="lower right", frameon=False)
     figure.tight_layout()
-    figure.savefig(target, metadata={"Date": None})
-    print(target)
+    figure.savefig(TARGET, metadata={"Date": None})
+    print(TARGET)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,19 @@
 """Rows as text: a line while they are measured, and the Markdown tables of README.md and docs/performance.md.
 
-    bench/table.py readme|goals|all [build/bench/peers.json]     prints one
-    bench/table.py update [build/bench/peers.json]               puts them into the two files, below their marks
+    bench/table.py readme|goals|all [FILE...]     prints one
+    bench/table.py update [FILE...]               puts them into the two files, below their marks
+    bench/table.py summary [FILE...]              mean and least of the ratios at each thread count
+
+FILE: build/bench/peers.json unless given; of several runs each time is the median.
 """
 
-import json
 import math
 import pathlib
 import re
 import sys
 
 import goals
+import runs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -100,12 +103,14 @@ def update(rows):
 
 
 def main():
-    if not 2 <= len(sys.argv) <= 3 or sys.argv[1] not in (*TABLES, "update"):
+    if len(sys.argv) < 2 or sys.argv[1] not in (*TABLES, "update", "summary"):
         sys.exit(__doc__)
-    path = pathlib.Path(sys.argv[2]) if len(sys.argv) == 3 else ROOT / "build/bench/peers.json"
-    rows = json.loads(path.read_text())
+    rows = runs.load(sys.argv[2:] or [ROOT / "build/bench/peers.json"])
     if sys.argv[1] == "update":
         update(rows)
+    elif sys.argv[1] == "summary":
+        for threads in sorted({row["threads"] for row in rows}):
+            print(f"{threads} threads:", summary([row for row in rows if row["threads"] == threads]))
     else:
         print(TABLES[sys.argv[1]](rows))
 
