@@ -88,6 +88,7 @@ HWY_INLINE void RowsToTile(const T* const* rows, index_t num_rows, index_t lanes
     }
   }
 #endif
+  if (lane >= lanes) return;
   for (index_t f = 0; f < width; ++f) {
     for (index_t l = lane; l < num_rows; ++l) tile[f * tile_row + l] = rows[l][f] * factor;
     for (index_t l = num_rows; l < lanes; ++l) tile[f * tile_row + l] = T{0};
