@@ -16,8 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// packed[feature][lane] = row of each lane * factor. Its lines are asked for at once: written one after the other, each
-/// would wait for the L2.
+/// packed[feature][lane] = row of each lane * factor. Its lines are asked for at once: written one after the other,
+/// each would wait for the L2.
 template <class T>
 HWY_NOINLINE void PackQueries(const ConstRows& rows, const Lanes<T>& lanes, index_t width, T factor, T* packed,
                               T* scratch) {
@@ -52,6 +52,15 @@ struct FinalRow {
     inverse = seen ? T{1} / sum : T{0};
   }
 };
+
+/// FinalRow::inverse of a vector of rows.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V InverseSums(D d, V max, V sum, V seen) {
+  using T = hn::TFromD<D>;
+  const auto only_minus_infinity = hn::Eq(max, hn::Set(d, -kInfinity<T>));
+  const V total = hn::IfThenElse(only_minus_infinity, hn::Set(d, std::numeric_limits<T>::quiet_NaN()), sum);
+  return hn::IfThenElseZero(hn::Ne(seen, hn::Zero(d)), hn::Div(hn::Set(d, T{1}), total));
+}
 
 template <class T>
 HWY_INLINE void WriteStatistics(const ForwardArgs<T>& args, index_t head, index_t query, const FinalRow<T>& row) {
@@ -109,11 +118,17 @@ HWY_NOINLINE void FinishTile(const ForwardArgs<T>& args, const BlockLayout<T>& l
     TileToRows(layout.acc(t), kTileLanes<T>, lanes.num_rows, args.scores.head_dim_v, Unscaled(), row_of);
     return;
   }
-  FillLanes(lanes, factor, T{0}, [&](index_t n) {
-    const FinalRow<T> row(softmax.max[n], softmax.sum[n], softmax.seen[n] != T{0});
-    WriteStatistics(args, lanes.head[n], lanes.query[n], row);
-    return row.inverse;
-  });
+  const Tag<T> d;
+  for (index_t n = 0; n < lanes.num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
+    const auto max = hn::LoadU(d, softmax.max + n), sum = hn::LoadU(d, softmax.sum + n);
+    hn::StoreU(InverseSums(d, max, sum, hn::LoadU(d, softmax.seen + n)), d, factor + n);
+  }
+  if (args.row_max.data != nullptr || args.row_sum.data != nullptr || args.lse.data != nullptr) {
+    for (index_t n = 0; n < lanes.num_rows; ++n) {
+      const FinalRow<T> row(softmax.max[n], softmax.sum[n], softmax.seen[n] != T{0});
+      WriteStatistics(args, lanes.head[n], lanes.query[n], row);
+    }
+  }
   if (args.probs.data != nullptr) FinishProbs(args, layout, lanes, t, factor);
   WriteTile(args.out, lanes, args.scores.head_dim_v, factor, layout.acc(t), layout.rows);
 }
