@@ -120,9 +120,9 @@ class Forward {
     });
     const bool far = bytes_of(input_.q) + bytes_of(input_.k) + bytes_of(input_.v) > kNearBytes;
     run_tasks(options_.threads, static_cast<index_t>(blocks_.size()), [&](index_t index, int worker) {
-      kernels::ForwardArgs<T> args = args_of(blocks_[static_cast<std::size_t>(index)], partial.part(0)), upcoming;
+      kernels::ForwardArgs<T> args = args_of(block_of(index), partial.part(0)), upcoming;
       if (far && index + workers_ < static_cast<index_t>(blocks_.size())) {
-        upcoming = args_of(blocks_[static_cast<std::size_t>(index + workers_)], nullptr);
+        upcoming = args_of(block_of(index + workers_), nullptr);
         args.upcoming = &upcoming;
       }
       args.workspace = workspace.part(worker);
@@ -147,6 +147,17 @@ class Forward {
     index_t b, g, first_row, num_rows, key_begin, key_end;
     index_t partial_begin = -1;  // where its partial results go; -1 = none
   };
+
+  /// The block of a task. Workers take tasks in turn; where there are heads for all of them each gets neighbouring
+  /// heads: their rows share lines and pages that no other worker writes to (docs/performance.md).
+  const Block& block_of(index_t task) const {
+    const auto count = static_cast<index_t>(blocks_.size());
+    if (problem_.batch * problem_.num_kv_heads >= kBlocksPerWorker * workers_) {
+      const index_t worker = task % workers_;
+      task = worker * (count / workers_) + std::min(worker, count % workers_) + task / workers_;
+    }
+    return blocks_[static_cast<std::size_t>(task)];
+  }
 
   /// Row blocks of one sequence, heaviest first: under a causal mask the last rows see most keys.
   void plan_sequence(index_t b, index_t& workspace_size) {
