@@ -92,7 +92,7 @@ struct ForwardBlock {
         if (origin + kKeysPerTile >= last) {
           if (args.upcoming != nullptr && end_tile == layout.num_tiles) ahead.AddBlock(*args.upcoming, part, parts);
         } else if (next.keys.origin != origin + kKeysPerTile) {
-          AskForKeys(origin + kKeysPerTile, part, parts);
+          PrefetchNext(origin + kKeysPerTile, part, parts);
         }
         ahead.Spread((keys.end - keys.begin) / kRowsPerBlock<kNumVectors>);
         switch (layout.query_tiles[t].lanes.num_vectors) {
@@ -120,12 +120,11 @@ struct ForwardBlock {
     slot.values_finite = KeySlot<T>::Finite::unknown;
   }
 
-  /// Rows of the key tile at `begin`, where they will be copied.
-  HWY_INLINE void AskForKeys(index_t begin, index_t part, index_t parts) {
+  HWY_INLINE void PrefetchNext(index_t begin, index_t part, index_t parts) const {
     const index_t end = std::min(begin + kKeysPerTile, last);
     if (scores.pages.table != nullptr) return;
-    if (scores.copy_keys) ahead.Add(scores.k, 0, scores.head_dim, begin, end, part, parts);
-    if (scores.copy_values) ahead.Add(scores.v, 0, scores.head_dim_v, begin, end, part, parts);
+    if (scores.copy_keys) PrefetchRows(scores.k, 0, scores.head_dim, begin, end, part, parts);
+    if (scores.copy_values) PrefetchRows(scores.v, 0, scores.head_dim_v, begin, end, part, parts);
   }
 
   /// Rows of `out` that query tile t will write, of its first head.
