@@ -153,6 +153,7 @@ HWY_INLINE void HideInTile(const bool* const* rows, index_t num_rows, index_t la
     }
   }
 #endif
+  if (lane == lanes && width % 4 == 0) return;
   const index_t quads = lane == 0 ? 0 : width / 4 * 4;  // keys that the whole vectors have
   for (index_t j = 0; j < width; ++j) {
     T* const at = tile + j * kTileLanes<T>;

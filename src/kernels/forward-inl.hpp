@@ -94,6 +94,7 @@ struct ForwardBlock {
         } else if (next.keys.origin != origin + kKeysPerTile) {
           PrefetchNext(origin + kKeysPerTile, part, parts);
         }
+        if (scores.bias.data != nullptr) AskForBias(first_tile, end_tile, t, origin, end);
         ahead.Spread((keys.end - keys.begin) / kRowsPerBlock<kNumVectors>);
         switch (layout.query_tiles[t].lanes.num_vectors) {
           case 1: Tile<1>(t, keys, slot); break;
@@ -133,6 +134,17 @@ struct ForwardBlock {
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     const index_t query = lanes.query[0], end = std::min(query + lanes.num_rows, scores.seqlen_q);
     ahead.Add(args.out, lanes.head[0], scores.head_dim_v, query, end, 0, 1, RowsAhead::Use::write);
+  }
+
+  /// The bias of the pair that follows (t, origin) in its group, of its first head.
+  HWY_INLINE void AskForBias(index_t first_tile, index_t end_tile, index_t t, index_t origin, index_t end) {
+    if (++t == end_tile) t = first_tile, origin += kKeysPerTile;
+    if (origin >= end || scores.bias.key_stride != 1 || scores.bias.query_stride == 0) return;
+    const Lanes<T>& lanes = layout.query_tiles[t].lanes;
+    const index_t query = lanes.query[0], query_end = std::min(query + lanes.num_rows, scores.seqlen_q);
+    constexpr DType dtype = sizeof(T) == 8 ? DType::f64 : DType::f32;
+    const ConstRows rows{scores.bias.data + origin, dtype, scores.bias.query_stride, scores.bias.head_stride};
+    ahead.Add(rows, lanes.head[0], std::min(kKeysPerTile, last - origin), query, query_end, 0, 1);
   }
 
   HWY_INLINE bool ValuesFinite(KeySlot<T>& slot) const {
@@ -203,20 +215,9 @@ struct ForwardBlock {
     const bool raised = state.Raise(tile_max, NV, factor);
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     Exponentiate<NV>(keys, tile, state);
-    if (layout.keeps_probs) KeepProbs(t, keys, state);
+    if (layout.keeps_probs) tile = KeepProbs(args, layout, t, keys);
     if (scores.dropout_threshold != 0) ApplyDropout(scores, lanes, keys, tile);
     return raised;
-  }
-
-  /// Leaves P behind, zero where its keys are not in `keys`; what follows works on a copy if it changes it.
-  HWY_NOINLINE void KeepProbs(index_t t, const KeyRange& keys, const RunningSoftmax<T>& state) {
-    constexpr index_t kRow = kTileLanes<T>;
-    std::fill(tile, tile + keys.begin * kRow, T{0});
-    std::fill(tile + keys.end * kRow, tile + kKeysPerTile * kRow, T{0});
-    std::copy_n(state.shift, kRow, layout.history(t, keys.origin / kKeysPerTile));
-    if (scores.dropout_threshold == 0) return;
-    std::copy(tile + keys.begin * kRow, tile + keys.end * kRow, layout.spare_tile() + keys.begin * kRow);
-    tile = layout.spare_tile();
   }
 
   template <int NV>

@@ -62,6 +62,21 @@ HWY_INLINE void ScaleProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, in
   for (index_t j = begin; j < end; ++j) row[j] = IsVisible(args.scores, lanes, n, j) ? factor : T{0};
 }
 
+/// Leaves P of a pair of tiles behind, zero where its keys are not in `keys`. Returns the P to go on with: a copy when
+/// dropout will change it.
+template <class T>
+HWY_NOINLINE T* KeepProbs(const ForwardArgs<T>& args, const BlockLayout<T>& layout, index_t t, const KeyRange& keys) {
+  constexpr index_t kRow = kTileLanes<T>;
+  const index_t key_tile = keys.origin / kKeysPerTile;
+  T* const tile = layout.tile(t, key_tile);
+  std::fill(tile, tile + keys.begin * kRow, T{0});
+  std::fill(tile + keys.end * kRow, tile + kKeysPerTile * kRow, T{0});
+  std::copy_n(RunningSoftmax<T>(layout.softmax(t)).shift, kRow, layout.history(t, key_tile));
+  if (args.scores.dropout_threshold == 0) return tile;
+  std::copy_n(tile, kKeysPerTile * kRow, layout.spare_tile());
+  return layout.spare_tile();
+}
+
 /// Writes the rows of a finished query tile: its tiles of P, brought from the maximum of their time to the last one,
 /// times last[lane]; zero in key tiles that were never computed and for keys past the sequence.
 template <class T>

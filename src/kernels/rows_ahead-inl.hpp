@@ -73,7 +73,7 @@ class RowsAhead {
   }
 
  private:
-  static constexpr index_t kLine = 64, kMaxParts = 4;
+  static constexpr index_t kLine = 64, kMaxParts = 5;  // out, bias; three of a block
   struct Part {
     const char* data;
     index_t row_step, row_bytes, num_rows;
