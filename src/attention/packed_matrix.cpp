@@ -1,14 +1,14 @@
 // A packed matrix lies in the lanes, panel after panel; the rows of the other are broadcast against them and results
 // leave as rows. Panels pass by a block of rows that stays in the L2, each asking for the next.
 
-#include "attention/packed_product.hpp"
+#include "multihead/packed_matrix.hpp"
 
 #include <algorithm>
 #include <vector>
 
+#include "attention/packed_product.hpp"
 #include "attention/panels.hpp"
 #include "kernels/kernels.hpp"
-#include "multihead/packed_matrix.hpp"
 
 namespace multihead {
 namespace {
