@@ -52,7 +52,7 @@ def main():
     knee = peak / bandwidth
     axes.plot([low, knee, high], [low * bandwidth, peak, peak], color="#444444", linewidth=1.2)
     axes.annotate(f"FMA {peak:.0f} GFLOP/s", (high, peak), (0, 4), textcoords="offset points", ha="right")
-    axes.annotate(f"reading {bandwidth:.0f} GB/s", (knee, peak), (-14, -28), textcoords="offset points", ha="right")
+    axes.annotate(f"reading {bandwidth:.0f} GB/s", (knee, peak), (4, -40), textcoords="offset points", ha="left")
     for intensity, row in points:
         colour = COLOURS[row["work"]]
         peer = row["gflops"] * row["ours_ms"] / row["best_peer_ms"] if row["best_peer_ms"] else None
