@@ -116,7 +116,7 @@ class Backward {
   kernels::BackwardArgs<T> args_of(index_t b, index_t g) const {
     const Sequence s = sequence_of(problem_, b);
     kernels::BackwardArgs<T> args;
-    args.scores = scores_of<T>(problem_, {input_.q, input_.k, input_.v}, groups_, s, b, g);
+    args.scores = scores_of<T>(problem_, {input_.q, input_.k, input_.v}, groups_, s, b, g, rows_of(b, g));
     const auto dout = rows(input_.dout, s.batch_index, s.q_begin, 0);
     args.dout = {dout.data, dout.dtype, dout.token_stride, dout.head_stride};
     args.row_max = row_values(input_.row_max, s);

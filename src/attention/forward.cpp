@@ -275,7 +275,7 @@ class Forward {
   kernels::ForwardArgs<T> args_of(const Block& block, T* partial) const {
     const Sequence sequence = sequence_of(problem_, block.b);
     kernels::ForwardArgs<T> args;
-    args.scores = scores_of<T>(problem_, input_, groups_, sequence, block.b, block.g);
+    args.scores = scores_of<T>(problem_, input_, groups_, sequence, block.b, block.g, block.num_rows);
     args.first_row = block.first_row;
     args.num_rows = block.num_rows;
     args.key_begin = block.key_begin;

@@ -34,7 +34,7 @@ kernels::Plane<const E> plane_of(const InputView<4>& view, index_t b) {
 
 template <class T>
 kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input, const HeadGroups& groups,
-                             const Sequence& sequence, index_t b, index_t g) {
+                             const Sequence& sequence, index_t b, index_t g, index_t num_rows) {
   const AttentionOptions& options = *problem.options;
   kernels::Scores<T> s;
   s.heads = groups.of(g);
@@ -53,7 +53,7 @@ kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input
   s.k = kv_rows(input.k);
   s.v = kv_rows(input.v);
   const auto worth = [&](const kernels::ConstRows& rows, index_t num_tiles) {
-    return s.num_heads * s.seqlen_q >= num_tiles * kernels::table<T>().lanes &&
+    return num_rows >= num_tiles * kernels::table<T>().lanes &&
            rows.token_stride * dtype_bytes(rows.dtype) >= kFarRowBytes;
   };
   s.copy_keys = worth(s.k, kTilesWorthCopyKeys);
@@ -85,8 +85,8 @@ kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input
 }
 
 template kernels::Scores<float> scores_of(const Problem&, const AttentionInput&, const HeadGroups&, const Sequence&,
-                                          index_t, index_t);
+                                          index_t, index_t, index_t);
 template kernels::Scores<double> scores_of(const Problem&, const AttentionInput&, const HeadGroups&, const Sequence&,
-                                           index_t, index_t);
+                                           index_t, index_t, index_t);
 
 }  // namespace multihead
