@@ -23,8 +23,12 @@ struct MatmulOptions {
 };
 
 /// T is float or double. a [m, k] and b [n, k] with any strides; c [m, n] with a contiguous last axis.
-/// @throws ShapeError  if extents disagree, packed's with b's too, or c's last axis is not contiguous, before anything
-/// is written Cost 2*m*n*k flops. Memory: at most 256 KB, or one panel where k makes that larger; none with a packed b.
+///
+/// @throws ShapeError  if extents disagree (packed's with b's too), or c's last axis is not contiguous; before anything
+///         is written
+///
+/// Cost    2*m*n*k flops.
+/// Memory  at most 256 KB, or one panel where k makes that larger; none with a packed b.
 void matmul(TensorView<const float, 2> a, TensorView<const float, 2> b, TensorView<float, 2> c,
             const MatmulOptions<float>& options = {});
 void matmul(TensorView<const double, 2> a, TensorView<const double, 2> b, TensorView<double, 2> c,

@@ -19,10 +19,8 @@ namespace multihead {
 namespace {
 
 // Measured in docs/performance.md, "Layer and projections".
-constexpr index_t kDepth = 1536;              // k of a panel: 24 x 1536 f32 are 144 KB, read in order from the L2
 constexpr index_t kPackedBytes = 256 * 1024;  // panels that are packed at a time: half an L2
 constexpr index_t kRowsPerTask = 48;          // rows that meet these panels while they lie in the caches
-constexpr index_t kTasksPerWorker = 8;        // few enough to be long, enough to end together
 constexpr double kWorthThreads = 2e6;         // flops: about 20 microseconds
 
 template <class T>
@@ -69,7 +67,7 @@ class Product {
   }
 
   void run() const {
-    const index_t num_k = a_.shape(1), depth = std::clamp<index_t>(num_k, 1, kDepth);
+    const index_t num_k = a_.shape(1), depth = std::clamp<index_t>(num_k, 1, kPanelDepth);
     const index_t panel_bytes = kernel_.lanes * depth * index_t{sizeof(T)};
     const index_t at_a_time = std::clamp<index_t>(kPackedBytes / panel_bytes, 1, panels_.count);
     const index_t rounds = (panels_.count + at_a_time - 1) / at_a_time;
@@ -125,7 +123,8 @@ class Product {
   }
 
   void multiply(const Block& block, const Range& range, index_t panel) const {
-    const auto& [b, c, bias, unused] = *block.part;
+    const TensorView<T, 2>& c = block.part->c;
+    const TensorView<const T, 1>& bias = block.part->bias;
     const TensorView<const T, 2>& rows = rows_of(*block.part);
     const index_t row = block.row, lane = panels_.begin(panel);
     const bool with_bias = bias && range.k == 0;

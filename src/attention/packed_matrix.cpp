@@ -13,10 +13,7 @@
 namespace multihead {
 namespace {
 
-// Measured in docs/performance.md, "Layer and projections".
-constexpr index_t kDepth = 1536;  // k of a panel at a time: 24 x 1536 f32 are 144 KB, read in order from the L2
-constexpr index_t kRowsBytes = 256 * 1024;  // a block of rows: half an L2
-constexpr index_t kTasksPerWorker = 8;      // few enough to be long, enough to end together
+constexpr index_t kRowsBytes = 256 * 1024;  // a block of rows: half an L2 (docs/performance.md)
 
 template <class T>
 Panels panels_of(index_t num_rows) {
@@ -110,7 +107,7 @@ template <class T>
 void multiply_packed(const TensorView<const T, 2>& a, std::span<const MatmulPart<T>> parts, bool accumulate,
                      Executor* threads) {
   const index_t m = a.shape(0), num_k = a.shape(1);
-  const index_t depth = std::clamp<index_t>(num_k, 1, kDepth);
+  const index_t depth = std::clamp<index_t>(num_k, 1, kPanelDepth);
   const index_t rows = rows_per_block<T>(m, depth), num_blocks = (m + rows - 1) / rows;
   const index_t wanted = threads ? kTasksPerWorker * num_workers(threads) : 1;
   const std::vector<Strip<T>> strips = strips_of(parts, wanted / num_blocks);

@@ -1,4 +1,4 @@
-// Products with matrices that were packed before.
+// Products with matrices that were packed before: packed_matrix.cpp.
 #pragma once
 
 #include <span>
