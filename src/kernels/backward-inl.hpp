@@ -32,11 +32,17 @@ HWY_NOINLINE void AddRows(const KeyRange& keys, index_t num_rows, index_t num_ti
   const index_t vectors = (width + kVectorLanes<T> - 1) / kVectorLanes<T>;
   const T* a = tiles + keys.begin * kTileLanes<T>;
   T* c = to + keys.begin * padded;
-  const Segments tiles_of_run{num_tiles, BackwardLayout<T>::kTile};
   const auto columns = [&](auto count, index_t v) HWY_ATTR {
     const index_t f = v * kVectorLanes<T>;
-    Product<decltype(count)::value>(keys.end - keys.begin, num_rows, a, kTileLanes<T>, One(), rows + f, padded, c + f,
-                                    padded, Accumulate(), Nothing(), tiles_of_run);
+    const auto product = [&](index_t num_k, auto walk) HWY_ATTR {
+      Product<decltype(count)::value>(keys.end - keys.begin, num_k, a, Fixed<kTileLanes<T>>(), One(), rows + f, padded,
+                                      c + f, padded, Accumulate(), Nothing(), walk);
+    };
+    if (num_rows == kTileLanes<T>) {
+      product(num_tiles * num_rows, Segments<kTileLanes<T>>(BackwardLayout<T>::kTile - kTileLanes<T>));
+    } else {
+      product(num_rows, Whole());
+    }
   };
   index_t v = 0;
   for (; v + kNumVectors <= vectors; v += kNumVectors) columns(std::integral_constant<int, kNumVectors>(), v);
@@ -170,7 +176,7 @@ struct BackwardBlock {
     T* dq = args.dq + first * scores.head_dim;  // tiles of kTileLanes rows
     if (all_visible || tile.keys_finite) {
       Product<NV>(scores.head_dim, keys.end - keys.begin, k_rows.data + keys.begin * k_rows.stride, One(),
-                  k_rows.stride, pair.ds + keys.begin * kRow, kRow, dq, kRow, Accumulate(), Nothing());
+                  k_rows.stride, pair.ds + keys.begin * kRow, Fixed<kRow>(), dq, kRow, Accumulate(), Nothing());
     } else {
       alignas(64) T ones[kMaxLanes];
       std::fill_n(ones, kMaxLanes, T{1});

@@ -192,7 +192,8 @@ struct ForwardBlock {
   HWY_INLINE void ScoresOf(index_t t, const KeyRange& keys, const TileRows<T>& k_rows, Finish finish) {
     constexpr index_t kRow = kTileLanes<T>;
     Product<NV>(keys.end - keys.begin, scores.head_dim, k_rows.data + keys.begin * k_rows.stride, k_rows.stride, One(),
-                layout.queries(t), kRow, tile + keys.begin * kRow, kRow, SetZero(), AndAsk<Finish>{finish, &ahead});
+                layout.queries(t), Fixed<kRow>(), tile + keys.begin * kRow, kRow, SetZero(),
+                AndAsk<Finish>{finish, &ahead});
   }
 
   /// Scores of keys that need nothing but, perhaps, their bias.
@@ -225,7 +226,7 @@ struct ForwardBlock {
     constexpr index_t kRow = kTileLanes<T>;
     const auto accumulate = [&](auto start) HWY_ATTR {
       Product<NV>(scores.head_dim_v, keys.end - keys.begin, v_rows.data + keys.begin * v_rows.stride, One(),
-                  v_rows.stride, tile + keys.begin * kRow, kRow, layout.acc(t), kRow, start, Nothing());
+                  v_rows.stride, tile + keys.begin * kRow, Fixed<kRow>(), layout.acc(t), kRow, start, Nothing());
     };
     bool& has_values = layout.query_tiles[t].has_values;
     if (!has_values) {

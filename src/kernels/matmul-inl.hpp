@@ -32,9 +32,18 @@ struct FromBias {
 template <int NV, class Start, class T>
 HWY_INLINE void MatmulRows(const MatmulArgs<T>& args, index_t first, index_t num_rows, T* c, index_t c_row,
                            Start start) {
-  Product<NV>(num_rows, args.num_k, args.a + first * args.a_row, args.a_row, args.a_k, args.panel, NV * kVectorLanes<T>,
-              c, c_row, start, Nothing(),
-              Ahead<T>(args.next, args.num_k * NV * kVectorLanes<T>, num_rows, kRowsPerBlock<NV>, args.num_k));
+  constexpr index_t kLanes = NV * kVectorLanes<T>;
+  const auto product = [&](auto a_k, auto walk) HWY_ATTR {
+    Product<NV>(num_rows, args.num_k, args.a + first * args.a_row, args.a_row, a_k, args.panel, Fixed<kLanes>(), c,
+                c_row, start, Nothing(), walk);
+  };
+  if (args.a_k != 1) {
+    product(args.a_k, NextRows<T>());
+  } else if (args.next == nullptr) {
+    product(One(), NextRows<T>());
+  } else {
+    product(One(), NextPanel<T>(args.next, args.num_k * kLanes, num_rows, kRowsPerBlock<NV>, args.num_k));
+  }
 }
 
 /// tile[row][lanes] = what the sums of rows [first, first + num_rows) start from.
@@ -80,10 +89,9 @@ void MatmulPanel(const MatmulArgs<T>& args) {
     MatmulTiles<NV>(args);
   } else if (args.accumulate) {
     MatmulRows<NV>(args, 0, args.num_rows, args.c, args.c_row, Accumulate());
-  } else if (args.bias) {
-    MatmulRows<NV>(args, 0, args.num_rows, args.c, args.c_row, FromBias<T>{args.bias});
   } else {
-    MatmulRows<NV>(args, 0, args.num_rows, args.c, args.c_row, SetZero());
+    static constexpr T kNoBias[kMaxLanes] = {};
+    MatmulRows<NV>(args, 0, args.num_rows, args.c, args.c_row, FromBias<T>{args.bias ? args.bias : kNoBias});
   }
 }
 

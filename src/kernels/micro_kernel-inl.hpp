@@ -3,12 +3,12 @@
 //   C[r][:] (+)= sum_k A(r, k) * B[k][:]      r < MR rows, NV vectors wide
 //
 // A is read one scalar at a time, at a + r*a_row + k*a_k, and broadcast: keys, values and weights are used where they
-// lie. B and C are rows of NV vectors. The range of k may come in segments, between which A takes an extra step. The
-// sum runs over k in order for every element, whatever MR and NV are: results do not depend on how rows are grouped
-// into blocks.
+// lie. B and C are rows of NV vectors. The sum runs over k in order for every element, whatever MR and NV are: results
+// do not depend on how rows are grouped into blocks.
 //
 // 4x3 keeps 12 sums, 3 vectors of B and one of A in the 16 registers of AVX2; 8x3 uses 28 of AVX-512's 32. The unroll
-// pragmas keep the sums in registers at -O2 as well.
+// pragmas keep the sums in registers at -O2 as well. Nothing but FMA and loads should be left in the loop over k: what
+// else it does is what other threads of the core make slow (docs/performance.md).
 
 #if defined(MULTIHEAD_KERNELS_MICRO_KERNEL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_MICRO_KERNEL_INL
@@ -31,8 +31,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 using Tag = hn::ScalableTag<T>;
 
-/// A stride that is 1 at compile time: the compiler then folds it into addresses.
-using One = std::integral_constant<index_t, 1>;
+/// A stride that is known at compile time: it goes into addresses and costs no instruction.
+template <index_t N>
+using Fixed = std::integral_constant<index_t, N>;
+using One = Fixed<1>;
+
+/// Numbers in a cache line.
+template <class T>
+inline constexpr index_t kLine = 64 / static_cast<index_t>(sizeof(T));
 
 inline constexpr int kNumVectors = 3;
 
@@ -54,7 +60,7 @@ inline constexpr int kRowsPerBlock = NV == 1   ? 8
 template <class T>
 inline constexpr index_t kVectorLanes = HWY_LANES(T);
 template <class T>
-inline constexpr index_t kTileLanes = kNumVectors* kVectorLanes<T>;
+inline constexpr index_t kTileLanes = kNumVectors * kVectorLanes<T>;
 
 /// How a block begins and ends. All are passed by value and inlined.
 struct SetZero {  // C = sum
@@ -98,68 +104,83 @@ struct KeepMax {  // max[lane] = the larger of it and the block's; a NaN does no
   }
 };
 
-/// How k is cut into segments. At is the cut of the block that begins at row r. Count and Steps say how many segments
-/// and how long; Begin gives where A of a segment begins, for blocks of MR rows. B runs on.
+/// How the loop over k goes: kUnroll steps at a time, after which A takes an extra jump. At is the walk of the block
+/// that begins at row r. Ask is called at each of the kUnroll steps, and may ask for what is needed later.
 struct Whole {
+  static constexpr int kUnroll = 8;
   HWY_INLINE Whole At(index_t) const { return {}; }
-  static HWY_INLINE constexpr index_t Count(index_t) { return 1; }
-  static HWY_INLINE index_t Steps(index_t num_k, index_t) { return num_k; }
-  template <int MR, class T, class ARow, class AK>
-  static HWY_INLINE const T* Begin(const T* a, ARow, AK, index_t) {
-    return a;
-  }
+  static HWY_INLINE constexpr index_t Jump() { return 0; }
+  template <int MR, class T, class ARow>
+  HWY_INLINE void Ask(int, const T*, ARow) {}
 };
-/// `count` segments of num_k steps each; A takes `step` from one to the next.
-struct Segments {
-  index_t count, step;
+/// Segments of N steps, `jump` apart in A.
+template <int N>
+struct Segments : Whole {
+  static constexpr int kUnroll = N;
+  index_t jump;
+  HWY_INLINE explicit Segments(index_t distance) : jump(distance) {}
   HWY_INLINE Segments At(index_t) const { return *this; }
-  HWY_INLINE index_t Count(index_t) const { return count; }
-  HWY_INLINE index_t Steps(index_t num_k, index_t) const { return num_k; }
-  template <int MR, class T, class ARow, class AK>
-  HWY_INLINE const T* Begin(const T* a, ARow, AK, index_t s) const {
-    return a + s * step;
+  HWY_INLINE index_t Jump() const { return jump; }
+};
+/// Asks for the MR rows of A after the block, a line at a time: the CPU itself follows a row only after some lines of
+/// it.
+template <class T>
+struct NextRows : Whole {
+  static constexpr int kUnroll = kLine<T>;
+  HWY_INLINE NextRows At(index_t) const { return *this; }
+  template <int MR, class ARow>
+  HWY_INLINE void Ask(int u, const T* at, ARow a_row) {
+#pragma GCC unroll 16
+    for (int r = u * MR / kUnroll; r < (u + 1) * MR / kUnroll; ++r) hwy::Prefetch(at + (MR + r) * a_row);
   }
 };
-/// A segment is a cache line of k, and as it begins, lines that are needed later are asked for: of the panel that comes
-/// after B, so many a segment; or, without one, of the MR rows of A after the block, since the CPU itself follows a row
-/// only after some lines of it.
+/// Asks for the panel that comes after B, at an even pace over all rows of A: at once it would come faster than memory
+/// gives it.
 template <class T>
-struct Ahead {
-  static constexpr index_t kLine = 64 / static_cast<index_t>(sizeof(T));
-  const T* panel = nullptr;
-  index_t lines = 0, row_step = 0;  // row_step: how far along the panel a row of A takes us
+struct NextPanel : Whole {
+  const T* panel;
+  index_t pace, row_pace;  // numbers of the panel at a time, and for each row of A
 
-  /// Spreads the panel over all rows of A.
-  Ahead(const T* next, index_t panel_size, index_t num_rows, index_t rows_per_block, index_t num_k) {
-    if (next == nullptr) return;
-    const index_t num_segments = Count(num_k) * ((num_rows + rows_per_block - 1) / rows_per_block);
-    panel = next;
-    lines = (panel_size + num_segments * kLine - 1) / std::max<index_t>(num_segments * kLine, 1);
-    row_step = Count(num_k) * lines * kLine / rows_per_block;
+  NextPanel(const T* next, index_t panel_size, index_t num_rows, index_t rows_per_block, index_t num_k) : panel(next) {
+    const index_t times = std::max<index_t>(num_k / kUnroll, 1);
+    const index_t num_blocks = (num_rows + rows_per_block - 1) / rows_per_block;
+    pace = (panel_size + times * num_blocks - 1) / (times * num_blocks);
+    row_pace = times * pace / rows_per_block;
   }
-  HWY_INLINE Ahead At(index_t r) const {
-    Ahead block = *this;
-    if (panel != nullptr) block.panel += r * row_step;
+  HWY_INLINE NextPanel At(index_t r) const {
+    NextPanel block = *this;
+    block.panel += r * row_pace;
     return block;
   }
-  static HWY_INLINE index_t Count(index_t num_k) { return (num_k + kLine - 1) / kLine; }
-  static HWY_INLINE index_t Steps(index_t num_k, index_t s) { return std::min(kLine, num_k - s * kLine); }
-  template <int MR, class ARow, class AK>
-  HWY_INLINE const T* Begin(const T* a, ARow a_row, AK a_k, index_t s) const {
-    const T* const at = a + s * kLine * a_k;
-    if (panel != nullptr) {
-      for (index_t i = 0; i < lines; ++i) hwy::Prefetch(panel + (s * lines + i) * kLine);
-    } else {
-#pragma GCC unroll 16
-      for (int r = 0; r < MR; ++r) hwy::Prefetch(at + (MR + r) * a_row);
-    }
-    return at;
+  template <int MR, class ARow>
+  HWY_INLINE void Ask(int u, const T*, ARow) {
+    if (u > 0) return;
+    hwy::Prefetch(panel);
+    for (index_t i = kLine<T>; HWY_UNLIKELY(i < pace); i += kLine<T>) hwy::Prefetch(panel + i);
+    panel += pace;
   }
 };
 
-template <int MR, int NV, class Cut, class ARow, class AK, class Start, class Finish, class T>
-HWY_INLINE void MicroKernel(index_t num_k, Cut cut, const T* HWY_RESTRICT a, ARow a_row, AK a_k,
-                            const T* HWY_RESTRICT b, index_t b_row, T* HWY_RESTRICT c, index_t c_row, Start start,
+/// a * b + sum, in the register that holds the sum. Left to itself g++ 12 moves sums between registers in a long block,
+/// runs out of the 16, and loads vectors of B again and again.
+template <class D, class V>
+HWY_INLINE V AddProduct(D, V a, V b, V sum) {
+#if HWY_TARGET == HWY_AVX2 && HWY_COMPILER_GCC
+  auto raw = sum.raw;
+  if constexpr (sizeof(hn::TFromD<D>) == 4) {
+    asm("vfmadd231ps %2, %1, %0" : "+x"(raw) : "x"(a.raw), "x"(b.raw));
+  } else {
+    asm("vfmadd231pd %2, %1, %0" : "+x"(raw) : "x"(a.raw), "x"(b.raw));
+  }
+  return V{raw};
+#else
+  return hn::MulAdd(a, b, sum);
+#endif
+}
+
+template <int MR, int NV, class Walk, class ARow, class AK, class BRow, class Start, class Finish, class T>
+HWY_INLINE void MicroKernel(index_t num_k, Walk walk, const T* HWY_RESTRICT a, ARow a_row, AK a_k,
+                            const T* HWY_RESTRICT b, BRow b_row, T* HWY_RESTRICT c, index_t c_row, Start start,
                             Finish finish) {
   const Tag<T> d;
   constexpr index_t kLanes = kVectorLanes<T>;
@@ -169,24 +190,36 @@ HWY_INLINE void MicroKernel(index_t num_k, Cut cut, const T* HWY_RESTRICT a, ARo
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) sum[r][v] = start.Begin(d, c + r * c_row + v * kLanes, v * kLanes);
   }
-  for (index_t s = 0; s < cut.Count(num_k); ++s) {
-    const T* HWY_RESTRICT at = cut.template Begin<MR>(a, a_row, a_k, s);
-    const index_t num_steps = cut.Steps(num_k, s);
+  const auto step = [&]() HWY_ATTR {
+    hn::Vec<Tag<T>> row[NV];
 #pragma GCC unroll 4
-    for (index_t k = 0; k < num_steps; ++k) {
-      hn::Vec<Tag<T>> row[NV];
-#pragma GCC unroll 4
-      for (int v = 0; v < NV; ++v) row[v] = hn::LoadU(d, b + v * kLanes);
+    for (int v = 0; v < NV; ++v) row[v] = hn::LoadU(d, b + v * kLanes);
 #pragma GCC unroll 16
-      for (int r = 0; r < MR; ++r) {
-        const auto scalar = hn::Set(d, at[r * a_row]);
+    for (int r = 0; r < MR; ++r) {
+      const auto scalar = hn::Set(d, a[r * a_row]);
 #pragma GCC unroll 4
-        for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(scalar, row[v], sum[r][v]);
-      }
-      at += a_k;
-      b += b_row;
+      for (int v = 0; v < NV; ++v) sum[r][v] = AddProduct(d, scalar, row[v], sum[r][v]);
     }
+    a += a_k;
+    b += b_row;
+  };
+  index_t k = 0;
+  for (; k + Walk::kUnroll <= num_k; k += Walk::kUnroll) {
+    const auto ask_and_step = [&](int u) HWY_ATTR {
+      walk.template Ask<MR>(u, a, a_row);
+      step();
+    };
+    if constexpr (MR == kRowsPerBlock<NV>) {
+#pragma GCC unroll 24
+      for (int u = 0; u < Walk::kUnroll; ++u) ask_and_step(u);
+    } else {  // rows that are left over: less code
+#pragma GCC unroll 2
+      for (int u = 0; u < Walk::kUnroll; ++u) ask_and_step(u);
+    }
+    a += walk.Jump();
   }
+#pragma GCC unroll 1
+  for (; k < num_k; ++k) step();
   finish.template Block<MR, NV>(d, sum, c);
 #pragma GCC unroll 16
   for (int r = 0; r < MR; ++r) {
@@ -197,15 +230,15 @@ HWY_INLINE void MicroKernel(index_t num_k, Cut cut, const T* HWY_RESTRICT a, ARo
 
 /// C[num_rows][NV vectors] from A [num_rows, num_k] and B [num_k][NV vectors]: blocks of kRowsPerBlock<NV> rows, then
 /// fewer. Not inlined: a call a tile costs nothing, and every user shares one copy.
-template <int NV, class ARow, class AK, class Start, class Finish, class T, class Cut = Whole>
+template <int NV, class ARow, class AK, class BRow, class Start, class Finish, class T, class Walk = Whole>
 HWY_NOINLINE void Product(index_t num_rows, index_t num_k, const T* HWY_RESTRICT a, ARow a_row, AK a_k,
-                          const T* HWY_RESTRICT b, index_t b_row, T* HWY_RESTRICT c, index_t c_row, Start start,
-                          Finish finish, Cut cut = Cut()) {
+                          const T* HWY_RESTRICT b, BRow b_row, T* HWY_RESTRICT c, index_t c_row, Start start,
+                          Finish finish, Walk walk = Walk()) {
   index_t r = 0;
   const auto blocks = [&](auto height) HWY_ATTR {
     constexpr int kHeight = decltype(height)::value;
     for (; r + kHeight <= num_rows; r += kHeight) {
-      MicroKernel<kHeight, NV>(num_k, cut.At(r), a + r * a_row, a_row, a_k, b, b_row, c + r * c_row, c_row, start,
+      MicroKernel<kHeight, NV>(num_k, walk.At(r), a + r * a_row, a_row, a_k, b, b_row, c + r * c_row, c_row, start,
                                finish);
     }
   };

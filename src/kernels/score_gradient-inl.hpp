@@ -106,10 +106,10 @@ struct ScoreGradient {
       DotTile(keys, k, scores.head_dim, lanes.num_rows, layout.queries, layout.rows, to.probs);
     } else {
       Product<NV>(keys.end - keys.begin, scores.head_dim, k.data + keys.begin * k.stride, k.stride, One(),
-                  layout.queries, kRow, to.probs + at, kRow, SetZero(), Nothing());
+                  layout.queries, Fixed<kRow>(), to.probs + at, kRow, SetZero(), Nothing());
     }
     Product<NV>(keys.end - keys.begin, scores.head_dim_v, v.data + keys.begin * v.stride, v.stride, One(), layout.douts,
-                kRow, to.ds + at, kRow, SetZero(), Nothing());
+                Fixed<kRow>(), to.ds + at, kRow, SetZero(), Nothing());
     const auto weigh = [&](const auto& modify, const auto& hide) HWY_ATTR {
       if (scores.dropout_threshold == 0) {
         Weigh<NV, true>(keys, to, modify, hide);
