@@ -11,7 +11,7 @@ struct Attention {
   index_t causal;          // 0 or 1: Causal::bottom_right
   index_t window_left;     // -1 = open
   index_t dtype;           // of q, k, v, out and the gradients: 0 f32, 1 bf16, 2 f16
-  index_t cache_layout;    // 1: k and v are [B, Hkv, Skv, D] instead of [B, Skv, Hkv, D]
+  index_t heads_first;     // 1: [B, heads, S, D] instead of [B, S, heads, D], all of q, k, v, out and the gradients
   index_t bias_heads;      // 1 or H
   const void *q, *k, *v;   // [B, Sq, H, D], [B, Skv, Hkv, D]
   const index_t* seqlens;  // [B] keys present
@@ -27,7 +27,7 @@ struct Attention {
 };
 
 // A contiguous [B, S, heads, D] of one of three types; or [B, heads, S, D] seen as the former.
-OutputView<4> view_of(void* data, index_t dtype, std::array<index_t, 4> shape, bool heads_first = false) {
+OutputView<4> view_of(void* data, index_t dtype, std::array<index_t, 4> shape, bool heads_first) {
   if (data == nullptr) return {};
   const auto typed = [&]<class T>(T* values) -> OutputView<4> {
     if (!heads_first) return TensorView<T, 4>(values, shape);
@@ -44,12 +44,12 @@ TensorView<float, R> rows_of(float* data, std::array<index_t, R> shape) {
 }
 
 OutputView<4> queries(const Attention& a, const void* data) {
-  return view_of(const_cast<void*>(data), a.dtype, {a.batch, a.seqlen_q, a.num_heads, a.head_dim});
+  return view_of(const_cast<void*>(data), a.dtype, {a.batch, a.seqlen_q, a.num_heads, a.head_dim}, a.heads_first != 0);
 }
 
 OutputView<4> keys(const Attention& a, const void* data) {
   return view_of(const_cast<void*>(data), a.dtype, {a.batch, a.seqlen_kv, a.num_kv_heads, a.head_dim},
-                 a.cache_layout != 0);
+                 a.heads_first != 0);
 }
 
 AttentionOptions options_of(const Attention& a, void* threads) {

@@ -32,9 +32,9 @@ def measure(options, threads, rows):
     os.environ["OMP_NUM_THREADS"] = str(threads)
     from cases import WORKS as kinds, shapes_of
     from engines import load_peers
-    from engines.multihead import Multihead
+    from engines.multihead import Multihead, TokensFirst
     ours = Multihead(options.library, threads)
-    peers = load_peers(threads, options.engines, say)
+    peers = [TokensFirst(options.library, threads), *load_peers(threads, options.engines, say)]
     for work in options.work:
         method, make_case = kinds[work]
         for name, words in shapes_of(work):

@@ -59,7 +59,7 @@ def make_row(work, shape, threads, method, case, ours, peers, say):
 
 
 def as_row(row, ours, times, errors, flops, peak):
-    best = min((name for name in times if name != ours), key=times.get, default=None)
+    best = min((name for name in times if not name.startswith(ours)), key=times.get, default=None)
     gflops = flops / times[ours] / 1e9
     return row | {"ours_ms": times[ours] * 1e3, "best_peer": best, "best_peer_ms": times[best] * 1e3 if best else None,
                   "ratio": times[best] / times[ours] if best else None, "gflops": gflops, "peak_share": gflops / peak,

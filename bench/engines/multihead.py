@@ -12,7 +12,7 @@ EXTENTS = ["batch", "seqlen_q", "seqlen_kv", "num_heads", "num_kv_heads", "head_
 
 class Attention(ctypes.Structure):
     """bench/attention_api.cpp"""
-    _fields_ = ([(name, INDEX) for name in EXTENTS + ["causal", "window_left", "dtype", "cache_layout", "bias_heads"]] +
+    _fields_ = ([(name, INDEX) for name in EXTENTS + ["causal", "window_left", "dtype", "heads_first", "bias_heads"]] +
                 [(name, POINTER) for name in ("q", "k", "v", "seqlens", "offsets")] + [("num_sequences", INDEX)] +
                 [(name, POINTER) for name in ("bias", "visible", "out", "probs", "lse", "row_max", "row_sum", "dout",
                                               "dq", "dk", "dv")])
@@ -29,6 +29,7 @@ def address(array):
 
 class Multihead:
     name = "multihead"
+    heads_first = True  # [B, heads, S, D], as ONNX Runtime and OpenVINO are given it, and a cache
 
     def __init__(self, library, threads):
         self.library = ctypes.CDLL(str(library))
@@ -66,24 +67,34 @@ class Multihead:
     def forward(self, a):
         return lambda: self.library.multihead_bench_forward(ctypes.byref(a), self.threads)
 
-    def attention(self, case, **arrays):
-        rows = (case.batch, case.num_heads, case.seqlen_q)
-        shapes = {"out": case.q.shape, "probs": (*rows, case.seqlen_kv), "lse": rows}
-        results = {n: np.empty(shapes[n], case.q.dtype if n == "out" else np.float32) for n in case.outputs}
-        a = self.arguments(case, **results, **arrays)
-        a.cache_layout = bool(arrays)
-        return Call(self.forward(a), lambda _: results)
+    def laid_out(self, array):
+        """A copy of [B, S, heads, D] as it lies best, and the same seen as [B, S, heads, D] again."""
+        if not self.heads_first:
+            return np.ascontiguousarray(array), array
+        copy = np.ascontiguousarray(array.transpose(0, 2, 1, 3))
+        return copy, copy.transpose(0, 2, 1, 3)
 
-    def decode(self, case):
-        return self.attention(case, **{n: np.ascontiguousarray(getattr(case, n).transpose(0, 2, 1, 3)) for n in "kv"})
+    def attention(self, case):
+        rows = (case.batch, case.num_heads, case.seqlen_q)
+        shapes = {"probs": (*rows, case.seqlen_kv), "lse": rows}
+        results = {n: np.empty(shapes[n], np.float32) for n in case.outputs if n != "out"}
+        out, seen = self.laid_out(np.empty_like(case.q))
+        a = self.arguments(case, out=out, **results, **{n: self.laid_out(getattr(case, n))[0] for n in "qkv"})
+        a.heads_first = self.heads_first
+        return Call(self.forward(a), lambda _: results | {"out": seen})
+
+    decode = attention
 
     def backward(self, case):
         rows = np.empty((2, case.batch, case.num_heads, case.seqlen_q), np.float32)
-        gradients = {"dq": np.empty_like(case.q), "dk": np.empty_like(case.k), "dv": np.empty_like(case.v)}
-        a = self.arguments(case, out=np.empty_like(case.q), row_max=rows[0], row_sum=rows[1], dout=case.dout,
-                           **gradients)
+        inputs = {n: self.laid_out(getattr(case, n))[0] for n in ("q", "k", "v", "dout")}
+        gradients = {"d" + n: self.laid_out(np.empty_like(getattr(case, n))) for n in "qkv"}
+        a = self.arguments(case, out=np.empty_like(inputs["q"]), row_max=rows[0], row_sum=rows[1], **inputs,
+                           **{n: copy for n, (copy, _) in gradients.items()})
+        a.heads_first = self.heads_first
         self.forward(a)()
-        return Call(lambda: self.library.multihead_bench_backward(ctypes.byref(a), self.threads), lambda _: gradients)
+        return Call(lambda: self.library.multihead_bench_backward(ctypes.byref(a), self.threads),
+                    lambda _: {n: seen for n, (_, seen) in gradients.items()})
 
     def varlen(self, case):
         out = np.empty_like(case.q)
@@ -113,3 +124,10 @@ class Multihead:
                 self.library.multihead_bench_encode(encoder, *job, self.threads)
 
         return Call(run, lambda _: {"embeddings": embeddings})
+
+
+class TokensFirst(Multihead):
+    """The same work on [B, S, heads, D], as projections leave it; not a peer."""
+    name = "multihead-tokens-first"
+    heads_first = False
+    varlen = layer = encode = None
