@@ -2,6 +2,7 @@
 
 import statistics
 
+from runs import best_peer
 from timing import median_times, seconds
 
 ENDLESS_SECONDS = 10.0  # a call of that length is not repeated: no row that it could win takes so long
@@ -59,7 +60,7 @@ def make_row(work, shape, threads, method, case, ours, peers, say):
 
 
 def as_row(row, ours, times, errors, flops, peak):
-    best = min((name for name in times if not name.startswith(ours)), key=times.get, default=None)
+    best = best_peer(times)
     gflops = flops / times[ours] / 1e9
     return row | {"ours_ms": times[ours] * 1e3, "best_peer": best, "best_peer_ms": times[best] * 1e3 if best else None,
                   "ratio": times[best] / times[ours] if best else None, "gflops": gflops, "peak_share": gflops / peak,

@@ -4,6 +4,14 @@ import json
 import statistics
 
 
+OURS = "multihead"  # and multihead-tokens-first, the same in another layout
+
+
+def best_peer(times):
+    """The name of the fastest that is not ours; None without any."""
+    return min((name for name in times if not name.startswith(OURS)), key=times.get, default=None)
+
+
 def load(paths):
     """Rows of JSON files that bench/peers.py wrote; those of the same work, shape, dtype and threads become one."""
     by_key = {}
@@ -18,8 +26,7 @@ def merged(rows):
     names = {name for row in rows for name in row["all_ms"]}
     times = {name: statistics.median(row["all_ms"][name] for row in rows if name in row["all_ms"]) for name in names}
     ours = statistics.median(row["ours_ms"] for row in rows)
-    own = next(name for name, time in rows[0]["all_ms"].items() if time == rows[0]["ours_ms"])
-    best = min((name for name in times if name != own), key=times.get, default=None)
+    best = best_peer(times)
     gflops = rows[0]["gflops"] * rows[0]["ours_ms"] / ours
     peak = statistics.median(row["gflops"] / row["peak_share"] for row in rows)
     row = rows[0] | {"ours_ms": ours, "best_peer": best, "best_peer_ms": times.get(best), "gflops": gflops,

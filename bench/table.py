@@ -80,10 +80,12 @@ def readme(rows):
 
 
 def all_rows(rows):
-    lines = ["| work | shape | threads | multihead | best peer | ratio | of FMA peak | error |",
-             "|---|---|---|---|---|---|---|---|"]
+    lines = ["| work | shape | threads | multihead | best peer | ratio | of FMA peak | error | [B, S, H, D] |",
+             "|---|---|---|---|---|---|---|---|---|"]
     for row in rows:
-        lines.append(f"| {row['work']} | {row['shape']} | {row['threads']} | {cells(row)} {row['error']:.0e} |")
+        tokens_first = row["all_ms"].get("multihead-tokens-first")
+        also = f"{milliseconds(tokens_first)} ms" if tokens_first else ""
+        lines.append(f"| {row['work']} | {row['shape']} | {row['threads']} | {cells(row)} {row['error']:.0e} | {also} |")
     return "\n".join(lines)
 
 
