@@ -30,6 +30,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
 struct ForwardBlock {
+  static constexpr Fixed<kTileLanes<T>> kRow{};
   const ForwardArgs<T>& args;
   const Scores<T>& scores;
   BlockLayout<T> layout;
@@ -158,7 +159,6 @@ struct ForwardBlock {
 
   template <int NV>
   HWY_NOINLINE void Tile(index_t t, const KeyRange& keys, KeySlot<T>& slot) {
-    constexpr index_t kRow = kTileLanes<T>;
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     const BiasTile bias = BuildBiasTile(scores, lanes, keys, layout.bias, layout.rows);
     if (bias == BiasTile::hides_all) return;
@@ -190,10 +190,8 @@ struct ForwardBlock {
 
   template <int NV, class Finish>
   HWY_INLINE void ScoresOf(index_t t, const KeyRange& keys, const TileRows<T>& k_rows, Finish finish) {
-    constexpr index_t kRow = kTileLanes<T>;
     Product<NV>(keys.end - keys.begin, scores.head_dim, k_rows.data + keys.begin * k_rows.stride, k_rows.stride, One(),
-                layout.queries(t), Fixed<kRow>(), tile + keys.begin * kRow, kRow, SetZero(),
-                AndAsk<Finish>{finish, &ahead});
+                layout.queries(t), kRow, tile + keys.begin * kRow, kRow, SetZero(), AndAsk<Finish>{finish, &ahead});
   }
 
   /// Scores of keys that need nothing but, perhaps, their bias.
@@ -223,10 +221,9 @@ struct ForwardBlock {
 
   template <int NV>
   HWY_INLINE void Values(index_t t, const KeyRange& keys, const TileRows<T>& v_rows, bool raised, const T* factor) {
-    constexpr index_t kRow = kTileLanes<T>;
     const auto accumulate = [&](auto start) HWY_ATTR {
       Product<NV>(scores.head_dim_v, keys.end - keys.begin, v_rows.data + keys.begin * v_rows.stride, One(),
-                  v_rows.stride, tile + keys.begin * kRow, Fixed<kRow>(), layout.acc(t), kRow, start, Nothing());
+                  v_rows.stride, tile + keys.begin * kRow, kRow, layout.acc(t), kRow, start, Nothing());
     };
     bool& has_values = layout.query_tiles[t].has_values;
     if (!has_values) {

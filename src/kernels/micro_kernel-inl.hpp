@@ -17,12 +17,11 @@
 #define MULTIHEAD_KERNELS_MICRO_KERNEL_INL
 #endif
 
-#include <algorithm>
 #include <type_traits>
 
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/kernels.hpp"
+#include "kernels/walk-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
@@ -35,10 +34,6 @@ using Tag = hn::ScalableTag<T>;
 template <index_t N>
 using Fixed = std::integral_constant<index_t, N>;
 using One = Fixed<1>;
-
-/// Numbers in a cache line.
-template <class T>
-inline constexpr index_t kLine = 64 / static_cast<index_t>(sizeof(T));
 
 inline constexpr int kNumVectors = 3;
 
@@ -101,63 +96,6 @@ struct KeepMax {  // max[lane] = the larger of it and the block's; a NaN does no
       for (int r = 0; r < MR; ++r) m = hn::Max(sum[r][v], m);
       hn::StoreU(m, d, max + v * kVectorLanes<T>);
     }
-  }
-};
-
-/// How the loop over k goes: kUnroll steps at a time, after which A takes an extra jump. At is the walk of the block
-/// that begins at row r. Ask is called at each of the kUnroll steps, and may ask for what is needed later.
-struct Whole {
-  static constexpr int kUnroll = 8;
-  HWY_INLINE Whole At(index_t) const { return {}; }
-  static HWY_INLINE constexpr index_t Jump() { return 0; }
-  template <int MR, class T, class ARow>
-  HWY_INLINE void Ask(int, const T*, ARow) {}
-};
-/// Segments of N steps, `jump` apart in A.
-template <int N>
-struct Segments : Whole {
-  static constexpr int kUnroll = N;
-  index_t jump;
-  HWY_INLINE explicit Segments(index_t distance) : jump(distance) {}
-  HWY_INLINE Segments At(index_t) const { return *this; }
-  HWY_INLINE index_t Jump() const { return jump; }
-};
-/// Asks for the MR rows of A after the block, a line at a time: the CPU itself follows a row only after some lines of
-/// it.
-template <class T>
-struct NextRows : Whole {
-  static constexpr int kUnroll = kLine<T>;
-  HWY_INLINE NextRows At(index_t) const { return *this; }
-  template <int MR, class ARow>
-  HWY_INLINE void Ask(int u, const T* at, ARow a_row) {
-#pragma GCC unroll 16
-    for (int r = u * MR / kUnroll; r < (u + 1) * MR / kUnroll; ++r) hwy::Prefetch(at + (MR + r) * a_row);
-  }
-};
-/// Asks for the panel that comes after B, at an even pace over all rows of A: at once it would come faster than memory
-/// gives it.
-template <class T>
-struct NextPanel : Whole {
-  const T* panel;
-  index_t pace, row_pace;  // numbers of the panel at a time, and for each row of A
-
-  NextPanel(const T* next, index_t panel_size, index_t num_rows, index_t rows_per_block, index_t num_k) : panel(next) {
-    const index_t times = std::max<index_t>(num_k / kUnroll, 1);
-    const index_t num_blocks = (num_rows + rows_per_block - 1) / rows_per_block;
-    pace = (panel_size + times * num_blocks - 1) / (times * num_blocks);
-    row_pace = times * pace / rows_per_block;
-  }
-  HWY_INLINE NextPanel At(index_t r) const {
-    NextPanel block = *this;
-    block.panel += r * row_pace;
-    return block;
-  }
-  template <int MR, class ARow>
-  HWY_INLINE void Ask(int u, const T*, ARow) {
-    if (u > 0) return;
-    hwy::Prefetch(panel);
-    for (index_t i = kLine<T>; HWY_UNLIKELY(i < pace); i += kLine<T>) hwy::Prefetch(panel + i);
-    panel += pace;
   }
 };
 

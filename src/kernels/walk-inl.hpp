@@ -1,0 +1,83 @@
+// How a product goes over k, and what it asks for meanwhile.
+
+#if defined(MULTIHEAD_KERNELS_WALK_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_WALK_INL
+#undef MULTIHEAD_KERNELS_WALK_INL
+#else
+#define MULTIHEAD_KERNELS_WALK_INL
+#endif
+
+#include <algorithm>
+
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+#include "kernels/kernels.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace multihead::kernels::HWY_NAMESPACE {
+
+/// Numbers in a cache line.
+template <class T>
+inline constexpr index_t kLine = 64 / static_cast<index_t>(sizeof(T));
+
+/// How the loop over k goes: kUnroll steps at a time, after which A takes an extra jump. At is the walk of the block
+/// that begins at row r. Ask is called at each of the kUnroll steps, and may ask for what is needed later.
+struct Whole {
+  static constexpr int kUnroll = 8;
+  HWY_INLINE Whole At(index_t) const { return {}; }
+  static HWY_INLINE constexpr index_t Jump() { return 0; }
+  template <int MR, class T, class ARow>
+  HWY_INLINE void Ask(int, const T*, ARow) {}
+};
+/// Segments of N steps, `jump` apart in A.
+template <int N>
+struct Segments : Whole {
+  static constexpr int kUnroll = N;
+  index_t jump;
+  HWY_INLINE explicit Segments(index_t distance) : jump(distance) {}
+  HWY_INLINE Segments At(index_t) const { return *this; }
+  HWY_INLINE index_t Jump() const { return jump; }
+};
+/// Asks for the MR rows of A after the block, a line at a time: the CPU itself follows a row only after some lines of
+/// it.
+template <class T>
+struct NextRows : Whole {
+  static constexpr int kUnroll = kLine<T>;
+  HWY_INLINE NextRows At(index_t) const { return *this; }
+  template <int MR, class ARow>
+  HWY_INLINE void Ask(int u, const T* at, ARow a_row) {
+#pragma GCC unroll 16
+    for (int r = u * MR / kUnroll; r < (u + 1) * MR / kUnroll; ++r) hwy::Prefetch(at + (MR + r) * a_row);
+  }
+};
+/// Asks for the panel that comes after B, at an even pace over all rows of A: at once it would come faster than memory
+/// gives it.
+template <class T>
+struct NextPanel : Whole {
+  const T* panel;
+  index_t pace, row_pace;  // numbers of the panel at a time, and for each row of A
+
+  NextPanel(const T* next, index_t panel_size, index_t num_rows, index_t rows_per_block, index_t num_k) : panel(next) {
+    const index_t times = std::max<index_t>(num_k / kUnroll, 1);
+    const index_t num_blocks = (num_rows + rows_per_block - 1) / rows_per_block;
+    pace = (panel_size + times * num_blocks - 1) / (times * num_blocks);
+    row_pace = times * pace / rows_per_block;
+  }
+  HWY_INLINE NextPanel At(index_t r) const {
+    NextPanel block = *this;
+    block.panel += r * row_pace;
+    return block;
+  }
+  template <int MR, class ARow>
+  HWY_INLINE void Ask(int u, const T*, ARow) {
+    if (u > 0) return;
+    hwy::Prefetch(panel);
+    for (index_t i = kLine<T>; HWY_UNLIKELY(i < pace); i += kLine<T>) hwy::Prefetch(panel + i);
+    panel += pace;
+  }
+};
+
+}  // namespace multihead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
