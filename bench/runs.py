@@ -3,7 +3,6 @@
 import json
 import statistics
 
-
 OURS = "multihead"  # and multihead-tokens-first, the same in another layout
 
 

@@ -21,8 +21,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 HWY_NOINLINE void PackQueries(const ConstRows& rows, const Lanes<T>& lanes, index_t width, T factor, T* packed,
                               T* scratch) {
-  constexpr index_t kLine = 64 / static_cast<index_t>(sizeof(T));
-  for (index_t at = 0; at < width * kTileLanes<T>; at += kLine) __builtin_prefetch(packed + at, 1, 3);
+  for (index_t at = 0; at < width * kTileLanes<T>; at += kLine<T>) __builtin_prefetch(packed + at, 1, 3);
   WithType<T>(rows.dtype, rows.data, [&](const auto* data) HWY_ATTR {
     const T* row_of[kMaxLanes];
     const index_t padded = PaddedWidth<T>(width);

@@ -28,8 +28,7 @@ struct TileRows {
 /// Width of a copied row: an odd number of cache lines, so that rows walk through all sets of the L1.
 template <class T>
 HWY_INLINE index_t PaddedWidth(index_t width) {
-  constexpr index_t kLine = 64 / static_cast<index_t>(sizeof(T));
-  return ((width + kLine - 1) / kLine | 1) * kLine;
+  return ((width + kLine<T> - 1) / kLine<T> | 1) * kLine<T>;
 }
 
 /// True when rows must or shall be copied.

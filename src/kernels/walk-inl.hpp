@@ -29,7 +29,7 @@ struct Whole {
   template <int MR, class T, class ARow>
   HWY_INLINE void Ask(int, const T*, ARow) {}
 };
-/// Segments of N steps, `jump` apart in A.
+/// Segments of N steps; in A `jump` numbers lie between them.
 template <int N>
 struct Segments : Whole {
   static constexpr int kUnroll = N;
