@@ -103,7 +103,7 @@ struct BackwardBlock {
       for (index_t first = 0; first < rows; first += kTileLanes<T>) {
         const index_t num_rows = std::min(rows - first, kTileLanes<T>);
         if (Skip(first, num_rows, begin, end)) continue;
-        gradient.Load(first, num_rows, slot);
+        gradient.Load(first, num_rows, slot, QueryByQuery(scores));
         gradient.Prefetch(first + num_rows, std::min(rows - first - num_rows, kTileLanes<T>));
         for (index_t p = 0; p < num_tiles; ++p) Pair(p, slot, first);
         if (++slot < kTilesPerRun) continue;
@@ -136,10 +136,10 @@ struct BackwardBlock {
 
   /// Whether the rows surely see nothing of keys [begin, end): before anything is loaded.
   HWY_INLINE bool Skip(index_t first, index_t num_rows, index_t begin, index_t end) const {
-    const index_t query = first % scores.seqlen_q;
-    if (query + num_rows > scores.seqlen_q) return false;  // rows of two heads
-    const index_t low = query + scores.diagonal - scores.left;
-    const index_t high = query + num_rows - 1 + scores.diagonal + scores.right;
+    const QueryRange queries = QueriesOf(scores, first, num_rows);
+    if (!QueryByQuery(scores) && queries.end - queries.begin < num_rows) return false;  // rows of two heads
+    const index_t low = queries.begin + scores.diagonal - scores.left;
+    const index_t high = queries.end - 1 + scores.diagonal + scores.right;
     return low >= end || high < begin;
   }
 

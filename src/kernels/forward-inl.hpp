@@ -133,7 +133,8 @@ struct ForwardBlock {
   HWY_INLINE void AskForOut(index_t t) {
     if (args.upcoming == nullptr || args.partial_acc != nullptr) return;
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
-    const index_t query = lanes.query[0], end = std::min(query + lanes.num_rows, scores.seqlen_q);
+    const QueryRange queries = QueriesOf(scores, args.first_row + layout.first_row(t), lanes.num_rows);
+    const index_t query = queries.begin, end = queries.end;
     ahead.Add(args.out, lanes.head[0], scores.head_dim_v, query, end, 0, 1, RowsAhead::Use::write);
   }
 

@@ -41,7 +41,7 @@ void BiasGradient(const BiasGradientArgs<T>& args) {
   const BackwardLayout<T> layout(args.backward);
   ScoreGradient<T> gradient(args.backward, layout);
   const PairTiles<T> pair(layout, 0, 0);
-  gradient.Load(args.first_row, args.num_rows, 0);
+  gradient.Load(args.first_row, args.num_rows, 0, false);
   const KeyRange keys = gradient.Range(args.origin, 0, std::min(scores.seqlen_kv - args.origin, kKeysPerTile));
   if (keys.begin >= keys.end) return;
   const auto k = LoadTile(scores.k, scores.pages, index_t{0}, scores.head_dim, scores.copy_keys, keys, layout.keys(0));

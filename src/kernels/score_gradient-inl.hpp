@@ -62,8 +62,8 @@ struct ScoreGradient {
       : args(a), scores(a.scores), layout(l) {}
 
   /// Takes in rows [first_row, first_row + num_rows), as those of a slot.
-  HWY_NOINLINE void Load(index_t first_row, index_t num_rows, index_t slot) {
-    InitLanes(scores, first_row, num_rows, lanes);
+  HWY_NOINLINE void Load(index_t first_row, index_t num_rows, index_t slot, bool by_query) {
+    InitLanes(scores, first_row, num_rows, lanes, by_query);
     const auto value = [&](const RowValues<const T>& from, index_t n) {
       return from.data[lanes.head[n] * from.head_stride + lanes.query[n] * from.query_stride];
     };
@@ -85,10 +85,12 @@ struct ScoreGradient {
   /// Asks for rows that Load will take in next, so that they come while this tile is worked on.
   HWY_INLINE void Prefetch(index_t first_row, index_t num_rows) const {
     if (num_rows <= 0) return;
-    const index_t head = scores.heads[first_row / scores.seqlen_q], query = first_row % scores.seqlen_q;
-    const index_t end = std::min(query + num_rows, scores.seqlen_q);
-    PrefetchRows(scores.q, head, scores.head_dim, query, end, 0, 1);
-    PrefetchRows(args.dout, head, scores.head_dim_v, query, end, 0, 1);
+    const QueryRange queries = QueriesOf(scores, first_row, num_rows);
+    const bool by_query = QueryByQuery(scores);
+    for (index_t g = by_query ? 0 : queries.group_head; g < (by_query ? scores.num_heads : queries.group_head + 1); ++g) {
+      PrefetchRows(scores.q, scores.heads[g], scores.head_dim, queries.begin, queries.end, 0, 1);
+      PrefetchRows(args.dout, scores.heads[g], scores.head_dim_v, queries.begin, queries.end, 0, 1);
+    }
   }
 
   HWY_INLINE KeyRange Range(index_t origin, index_t begin, index_t end) const {

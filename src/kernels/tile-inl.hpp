@@ -44,17 +44,48 @@ struct Lanes {
   index_t first_end = 0, last_end = 0;
 };
 
+/// How the rows of a group are counted: head by head; or, where a rule hides keys, query by query, so that the lanes of
+/// a tile see nearly the same keys.
 template <class T>
-HWY_INLINE void InitLanes(const Scores<T>& scores, index_t first_row, index_t num_rows, Lanes<T>& lanes) {
+HWY_INLINE bool QueryByQuery(const Scores<T>& scores) {
+  return scores.num_heads > 1 && (scores.left < kOpen || scores.right < kOpen);
+}
+/// Queries [begin, end) that rows [first_row, first_row + num_rows) belong to, at least those of the first head.
+struct QueryRange {
+  index_t group_head, begin, end;
+};
+template <class T>
+HWY_INLINE QueryRange QueriesOf(const Scores<T>& scores, index_t first_row, index_t num_rows) {
+  if (QueryByQuery(scores)) {
+    return {first_row % scores.num_heads, first_row / scores.num_heads,
+            (first_row + num_rows - 1) / scores.num_heads + 1};
+  }
+  const index_t query = first_row % scores.seqlen_q;
+  return {first_row / scores.seqlen_q, query, std::min(query + num_rows, scores.seqlen_q)};
+}
+
+template <class T>
+HWY_INLINE void InitLanes(const Scores<T>& scores, index_t first_row, index_t num_rows, Lanes<T>& lanes,
+                          bool by_query) {
   lanes.num_rows = num_rows;
   lanes.num_vectors = static_cast<int>((num_rows + kVectorLanes<T> - 1) / kVectorLanes<T>);
-  index_t group_head = first_row / scores.seqlen_q, query = first_row % scores.seqlen_q;
-  for (index_t n = 0; n < num_rows; ++group_head, query = 0) {
-    const index_t end = std::min(num_rows, n + scores.seqlen_q - query), head = scores.heads[group_head];
-    for (; n < end; ++n, ++query) {
+  if (by_query) {
+    index_t query = first_row / scores.num_heads, group_head = first_row % scores.num_heads;
+    for (index_t n = 0; n < num_rows; ++n) {
       lanes.query[n] = query;
       lanes.group_head[n] = group_head;
-      lanes.head[n] = head;
+      lanes.head[n] = scores.heads[group_head];
+      if (++group_head == scores.num_heads) group_head = 0, ++query;
+    }
+  } else {
+    index_t group_head = first_row / scores.seqlen_q, query = first_row % scores.seqlen_q;
+    for (index_t n = 0; n < num_rows; ++group_head, query = 0) {
+      const index_t end = std::min(num_rows, n + scores.seqlen_q - query), head = scores.heads[group_head];
+      for (; n < end; ++n, ++query) {
+        lanes.query[n] = query;
+        lanes.group_head[n] = group_head;
+        lanes.head[n] = head;
+      }
     }
   }
   if (scores.left >= kOpen && scores.right >= kOpen) {
@@ -77,6 +108,11 @@ HWY_INLINE void InitLanes(const Scores<T>& scores, index_t first_row, index_t nu
     lanes.first_end = std::min(lanes.first_end, end);
     lanes.last_end = std::max(lanes.last_end, end);
   }
+}
+
+template <class T>
+HWY_INLINE void InitLanes(const Scores<T>& scores, index_t first_row, index_t num_rows, Lanes<T>& lanes) {
+  InitLanes(scores, first_row, num_rows, lanes, QueryByQuery(scores));
 }
 
 /// Fills values[lane] for all lanes computed; unused ones get `rest`.
