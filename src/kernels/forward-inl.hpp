@@ -31,6 +31,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 struct ForwardBlock {
   static constexpr Fixed<kTileLanes<T>> kRow{};
+  static constexpr index_t kCut = 8;  // keys that vectors are left out for at a time
   const ForwardArgs<T>& args;
   const Scores<T>& scores;
   BlockLayout<T> layout;
@@ -170,17 +171,25 @@ struct ForwardBlock {
     const auto modifier = [&]() HWY_ATTR {
       return ScoreModifier<T>(scores, lanes, keys, bias == BiasTile::none ? nullptr : layout.bias);
     };
-    const KeyRange inner = PlainKeys(scores, lanes, keys);
+    KeyRange inner = PlainKeys(scores, lanes, keys);
+    Cuts cuts;
+    std::fill_n(cuts.at, kNumVectors + 1, keys.end);
+    cuts.at[0] = keys.begin;
+    const bool all_inner = inner.begin == keys.begin && inner.end == keys.end;
+    if (inner.end < keys.end) {
+      inner.end = std::max(inner.end / kRowsPerBlock<NV> * kRowsPerBlock<NV>, inner.begin);  // whole register blocks
+      CutOff<NV>(lanes, keys, cuts);
+    }
     PlainScores<NV>(t, inner, slot.k_rows, bias, tile_max, state.seen);
     for (const KeyRange& rim : {KeyRange{keys.origin, keys.begin, inner.begin}, {keys.origin, inner.end, keys.end}}) {
       if (rim.begin >= rim.end) continue;
-      ScoresOf<NV>(t, rim, slot.k_rows, Nothing());
-      modifier().Apply(rim, NV, tile, tile_max, state.seen);
+      RimScores<0, NV>(t, rim, cuts, slot.k_rows);
+      modifier().Apply(rim, NV, cuts, tile, tile_max, state.seen);
     }
-    const bool raised = Weigh<NV>(t, keys, state, tile_max, factor);
-    const bool all_visible = bias == BiasTile::none && inner.begin == keys.begin && inner.end == keys.end;
+    const bool raised = Weigh<NV>(t, keys, cuts, state, tile_max, factor);
+    const bool all_visible = bias == BiasTile::none && all_inner;
     if (all_visible || ValuesFinite(slot)) {
-      Values<NV>(t, keys, slot.v_rows, raised, factor);
+      Values<0, NV>(t, cuts, slot.v_rows, raised, factor);
       return;
     }
     QueryTile<T>& query_tile = layout.query_tiles[t];
@@ -189,10 +198,30 @@ struct ForwardBlock {
     AccumulateVisible(modifier(), keys, NV, slot.v_rows, scores.head_dim_v, tile, factor, layout.acc(t));
   }
 
+  /// Leaves out, on the upper side of the rim, the vectors none of whose lanes see a key any more.
+  template <int NV>
+  HWY_INLINE void CutOff(const Lanes<T>& lanes, const KeyRange& keys, Cuts& cuts) const {
+    index_t last_end = keys.origin, n = 0;
+    for (int s = 1; s < NV; ++s) {
+      for (; n < s * kVectorLanes<T>; ++n) last_end = std::max(last_end, lanes.end[n]);
+      const index_t end = (last_end - keys.origin + kCut - 1) / kCut * kCut;
+      cuts.at[s] = std::clamp(end, cuts.at[s - 1], keys.end);
+    }
+  }
+
   template <int NV, class Finish>
-  HWY_INLINE void ScoresOf(index_t t, const KeyRange& keys, const TileRows<T>& k_rows, Finish finish) {
+  HWY_INLINE void ScoresOf(index_t t, const KeyRange& keys, const TileRows<T>& k_rows, Finish finish,
+                           index_t lane = 0) {
     Product<NV>(keys.end - keys.begin, scores.head_dim, k_rows.data + keys.begin * k_rows.stride, k_rows.stride, One(),
-                layout.queries(t), kRow, tile + keys.begin * kRow, kRow, SetZero(), AndAsk<Finish>{finish, &ahead});
+                layout.queries(t) + lane, kRow, tile + keys.begin * kRow + lane, kRow, SetZero(),
+                AndAsk<Finish>{finish, &ahead});
+  }
+
+  template <int S, int NV>
+  HWY_INLINE void RimScores(index_t t, const KeyRange& rim, const Cuts& cuts, const TileRows<T>& k_rows) {
+    const KeyRange keys{rim.origin, std::max(rim.begin, cuts.at[S]), std::min(rim.end, cuts.at[S + 1])};
+    if (keys.begin < keys.end) ScoresOf<NV - S>(t, keys, k_rows, Nothing(), S * kVectorLanes<T>);
+    if constexpr (S + 1 < NV) RimScores<S + 1, NV>(t, rim, cuts, k_rows);
   }
 
   /// Scores of keys that need nothing but, perhaps, their bias.
@@ -211,30 +240,39 @@ struct ForwardBlock {
 
   /// Scores to probabilities in units of the running maximum; stores them if wanted; dropout.
   template <int NV>
-  HWY_INLINE bool Weigh(index_t t, const KeyRange& keys, RunningSoftmax<T>& state, const T* tile_max, T* factor) {
+  HWY_INLINE bool Weigh(index_t t, const KeyRange& keys, const Cuts& cuts, RunningSoftmax<T>& state,
+                        const T* tile_max, T* factor) {
     const bool raised = state.Raise(tile_max, NV, factor);
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
-    Exponentiate<NV>(keys, tile, state);
+    Exponentiate<NV>(cuts, tile, state);
     if (layout.keeps_probs) tile = KeepProbs(args, layout, t, keys);
     if (scores.dropout_threshold != 0) ApplyDropout(scores, lanes, keys, tile);
     return raised;
   }
 
-  template <int NV>
-  HWY_INLINE void Values(index_t t, const KeyRange& keys, const TileRows<T>& v_rows, bool raised, const T* factor) {
-    const auto accumulate = [&](auto start) HWY_ATTR {
-      Product<NV>(scores.head_dim_v, keys.end - keys.begin, v_rows.data + keys.begin * v_rows.stride, One(),
-                  v_rows.stride, tile + keys.begin * kRow, kRow, layout.acc(t), kRow, start, Nothing());
-    };
-    bool& has_values = layout.query_tiles[t].has_values;
-    if (!has_values) {
-      accumulate(SetZero());
-    } else if (raised) {
-      accumulate(Rescale<T>{factor});
-    } else {
-      accumulate(Accumulate());
+  template <int S, int NV>
+  HWY_INLINE void Values(index_t t, const Cuts& cuts, const TileRows<T>& v_rows, bool raised, const T* factor) {
+    const index_t begin = cuts.at[S], num_keys = cuts.at[S + 1] - begin;
+    if (num_keys > 0) {
+      constexpr index_t kLane = S * kVectorLanes<T>;
+      const auto accumulate = [&](auto start) HWY_ATTR {
+        Product<NV - S>(scores.head_dim_v, num_keys, v_rows.data + begin * v_rows.stride, One(), v_rows.stride,
+                        tile + begin * kRow + kLane, kRow, layout.acc(t) + kLane, kRow, start,
+                        Nothing());
+      };
+      bool& has_values = layout.query_tiles[t].has_values;
+      if (!has_values && S > 0) std::fill_n(layout.acc(t), scores.head_dim_v * kRow, T{0});
+      if (!has_values && S == 0) {
+        accumulate(SetZero());
+      } else if (raised) {
+        accumulate(Rescale<T>{factor + kLane});
+      } else {
+        accumulate(Accumulate());
+      }
+      has_values = true;
+      raised = false;
     }
-    has_values = true;
+    if constexpr (S + 1 < NV) Values<S + 1, NV>(t, cuts, v_rows, raised, factor);
   }
 };
 

@@ -90,14 +90,14 @@ struct ScoreModifier {
   }
 
   /// Applies all of it to tile[key][lane]; raises tile_max and seen.
-  HWY_NOINLINE void Apply(const KeyRange& keys, int num_vectors, T* HWY_RESTRICT tile, T* HWY_RESTRICT tile_max,
-                          T* HWY_RESTRICT seen) const {
+  HWY_NOINLINE void Apply(const KeyRange& keys, int num_vectors, const Cuts& cuts, T* HWY_RESTRICT tile,
+                          T* HWY_RESTRICT tile_max, T* HWY_RESTRICT seen) const {
     const Tag<T> d;
     const auto hidden = hn::Set(d, -kInfinity<T>), one = hn::Set(d, T{1});
     for (int v = 0; v < num_vectors; ++v) {
       const index_t n = v * kVectorLanes<T>;
       auto max = hn::LoadU(d, tile_max + n), met = hn::LoadU(d, seen + n);
-      for (index_t j = keys.begin; j < keys.end; ++j) {
+      for (index_t j = keys.begin; j < std::min(keys.end, cuts.at[v + 1]); ++j) {
         T* HWY_RESTRICT at = tile + j * kTileLanes<T> + n;
         auto s = hn::LoadU(d, at);
         if (scores.softcap != T{0}) s = Softcap(d, s, scores.softcap);

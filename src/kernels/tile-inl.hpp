@@ -179,9 +179,33 @@ struct RunningSoftmax {
   }
 };
 
-/// P = exp(S - max) in place, keys [begin, end); adds to sum.
+/// Where the first vectors of a tile stop to see keys: vectors v >= s alone are needed for keys [at[s], at[s + 1]).
+struct Cuts {
+  index_t at[kNumVectors + 1];
+};
+
+template <int S, int NV, class T, class V>
+HWY_INLINE void ExponentiateFrom(const Cuts& cuts, T* HWY_RESTRICT tile, const V (&shift)[NV], V (&sum)[NV]) {
+  const Tag<T> d;
+  for (index_t j = cuts.at[S]; j < cuts.at[S + 1]; ++j) {
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) {
+      T* HWY_RESTRICT at = tile + j * kTileLanes<T> + v * kVectorLanes<T>;
+      if (v < S) {
+        hn::StoreU(hn::Zero(d), d, at);
+        continue;
+      }
+      const auto p = ExpMinus(d, hn::LoadU(d, at), shift[v]);
+      sum[v] = hn::Add(sum[v], p);
+      hn::StoreU(p, d, at);
+    }
+  }
+  if constexpr (S + 1 < NV) ExponentiateFrom<S + 1>(cuts, tile, shift, sum);
+}
+
+/// P = exp(S - max) in place, 0 for what is cut off; adds to sum.
 template <int NV, class T>
-HWY_INLINE void Exponentiate(const KeyRange& keys, T* HWY_RESTRICT tile, const RunningSoftmax<T>& softmax) {
+HWY_INLINE void Exponentiate(const Cuts& cuts, T* HWY_RESTRICT tile, const RunningSoftmax<T>& softmax) {
   const Tag<T> d;
   hn::Vec<Tag<T>> shift[NV], sum[NV];
 #pragma GCC unroll 4
@@ -189,15 +213,7 @@ HWY_INLINE void Exponentiate(const KeyRange& keys, T* HWY_RESTRICT tile, const R
     shift[v] = hn::LoadU(d, softmax.shift + v * kVectorLanes<T>);
     sum[v] = hn::Zero(d);
   }
-  for (index_t j = keys.begin; j < keys.end; ++j) {
-#pragma GCC unroll 4
-    for (int v = 0; v < NV; ++v) {
-      T* HWY_RESTRICT at = tile + j * kTileLanes<T> + v * kVectorLanes<T>;
-      const auto p = ExpMinus(d, hn::LoadU(d, at), shift[v]);
-      sum[v] = hn::Add(sum[v], p);
-      hn::StoreU(p, d, at);
-    }
-  }
+  ExponentiateFrom<0>(cuts, tile, shift, sum);
 #pragma GCC unroll 4
   for (int v = 0; v < NV; ++v) {
     T* total = softmax.sum + v * kVectorLanes<T>;
