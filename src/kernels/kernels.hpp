@@ -206,6 +206,15 @@ struct MatmulArgs {
   index_t num_rows = 0, num_lanes = 0, num_k = 0;  // num_lanes <= lanes are written
 };
 
+/// out[n] = sum_d a[n][d] * b[n][d], nothing where b is 0. Rows are token_stride apart.
+template <class T>
+struct RowDotsArgs {
+  ConstRows a, b;
+  index_t num_rows = 0, width = 0;
+  T* out = nullptr;
+  index_t out_stride = 0;
+};
+
 template <class T>
 struct Table {
   const char* target = "";  // "AVX2", ...
@@ -223,6 +232,7 @@ struct Table {
   void (*bias_gradient)(const BiasGradientArgs<T>&) = nullptr;
   void (*matmul_panel)(const MatmulArgs<T>&) = nullptr;
   void (*pack_panel)(const PackArgs<T>&) = nullptr;
+  void (*row_dots)(const RowDotsArgs<T>&) = nullptr;
 };
 
 /// The best table of this CPU among the targets that are enabled.

@@ -15,6 +15,7 @@
 #include "kernels/input_gradients-inl.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/matmul-inl.hpp"
+#include "kernels/row_dots-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
@@ -37,6 +38,7 @@ const Table<T>* MakeTable() {
       .bias_gradient = &BiasGradient<T>,
       .matmul_panel = &MatmulPanel<T>,
       .pack_panel = &PackPanel<T>,
+      .row_dots = &RowDots<T>,
   };
   return &kTable;
 }
