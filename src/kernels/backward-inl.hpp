@@ -27,7 +27,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// with whole rows of queries. Only a single tile may have less than all its rows.
 template <class T>
 HWY_NOINLINE void AddRows(const KeyRange& keys, index_t num_rows, index_t num_tiles, const T* HWY_RESTRICT tiles,
-                          const T* HWY_RESTRICT rows, index_t width, T* HWY_RESTRICT to) {
+                          const TileRows<T>& rows, index_t width, T* HWY_RESTRICT to) {
   const index_t padded = PaddedWidth<T>(width);
   const index_t vectors = (width + kVectorLanes<T> - 1) / kVectorLanes<T>;
   const T* a = tiles + keys.begin * kTileLanes<T>;
@@ -35,7 +35,7 @@ HWY_NOINLINE void AddRows(const KeyRange& keys, index_t num_rows, index_t num_ti
   const auto columns = [&](auto count, index_t v) HWY_ATTR {
     const index_t f = v * kVectorLanes<T>;
     const auto product = [&](index_t num_k, auto walk) HWY_ATTR {
-      Product<decltype(count)::value>(keys.end - keys.begin, num_k, a, Fixed<kTileLanes<T>>(), One(), rows + f, padded,
+      Product<decltype(count)::value>(keys.end - keys.begin, num_k, a, Fixed<kTileLanes<T>>(), One(), rows.data + f, rows.stride,
                                       c + f, padded, Accumulate(), Nothing(), walk);
     };
     if (num_rows == kTileLanes<T>) {
@@ -53,16 +53,16 @@ HWY_NOINLINE void AddRows(const KeyRange& keys, index_t num_rows, index_t num_ti
 /// AddRows over visible pairs alone, for rows that hold NaN or infinity; the same sums in the same order.
 template <class T>
 HWY_NOINLINE void AddVisibleRows(const ScoreModifier<T>& modifier, const KeyRange& keys, index_t num_rows,
-                                 const T* tile, const T* rows, index_t width, T* to) {
+                                 const T* tile, const TileRows<T>& rows, index_t width, T* to) {
   const Tag<T> d;
   const index_t padded = PaddedWidth<T>(width);
   for (index_t j = keys.begin; j < keys.end; ++j) {
     for (index_t n = 0; n < num_rows; ++n) {
       if (!modifier.VisibleAt(j, n)) continue;
       const auto weight = hn::Set(d, tile[j * kTileLanes<T> + n]);
-      for (index_t f = 0; f < padded; f += kVectorLanes<T>) {
+      for (index_t f = 0; f < (rows.stride == padded ? padded : width); f += kVectorLanes<T>) {
         T* at = to + j * padded + f;
-        hn::StoreU(hn::MulAdd(weight, hn::LoadU(d, rows + n * padded + f), hn::LoadU(d, at)), d, at);
+        hn::StoreU(hn::MulAdd(weight, hn::LoadU(d, rows.data + n * rows.stride + f), hn::LoadU(d, at)), d, at);
       }
     }
   }
@@ -76,6 +76,7 @@ struct PassTile {
   bool keys_finite;
   KeyRange run_keys;
   index_t run_begin, run_size;  // slots
+  TileRows<T> run_queries, run_douts;
 };
 
 template <class T>
@@ -163,14 +164,14 @@ struct BackwardBlock {
     const bool all_visible = gradient.AllVisible(keys);
     gradient.Uncap(keys, pair);
     if (all_visible ||
-        (Finite(layout.query_rows(slot), scores.head_dim) && Finite(layout.dout_rows(slot), scores.head_dim_v))) {
+        (Finite(gradient.q_rows, scores.head_dim) && Finite(gradient.dout_rows, scores.head_dim_v))) {
       Join(p, slot, keys);
     } else {
       Flush(p);
       const ScoreModifier<T> modifier = gradient.Modifier(keys);
       const index_t num_rows = gradient.lanes.num_rows;
-      AddVisibleRows(modifier, keys, num_rows, pair.dropped, layout.dout_rows(slot), scores.head_dim_v, layout.dv(p));
-      AddVisibleRows(modifier, keys, num_rows, pair.ds, layout.query_rows(slot), scores.head_dim, layout.dk(p));
+      AddVisibleRows(modifier, keys, num_rows, pair.dropped, gradient.dout_rows, scores.head_dim_v, layout.dv(p));
+      AddVisibleRows(modifier, keys, num_rows, pair.ds, gradient.q_rows, scores.head_dim, layout.dk(p));
     }
     if (args.dq == nullptr) return;
     T* dq = args.dq + first * scores.head_dim;  // tiles of kTileLanes rows
@@ -188,15 +189,24 @@ struct BackwardBlock {
   HWY_INLINE void Join(index_t p, index_t slot, const KeyRange& keys) {
     PassTile<T>& tile = pass[p];
     const bool goes_on = tile.run_size > 0 && tile.run_begin + tile.run_size == slot &&
-                         tile.run_keys.begin == keys.begin && tile.run_keys.end == keys.end;
+                         tile.run_keys.begin == keys.begin && tile.run_keys.end == keys.end &&
+                         Follows(gradient.q_rows, tile.run_queries, tile.run_size) &&
+                         Follows(gradient.dout_rows, tile.run_douts, tile.run_size);
     const bool full = gradient.lanes.num_rows == kTileLanes<T>;
     if (!goes_on || !full) {
       Flush(p);
       tile.run_begin = slot;
       tile.run_keys = keys;
+      tile.run_queries = gradient.q_rows;
+      tile.run_douts = gradient.dout_rows;
     }
     ++tile.run_size;
     if (!full) Sum(p, gradient.lanes.num_rows);
+  }
+
+  /// Whether rows lie where those of `num_tiles` tiles end.
+  static HWY_INLINE bool Follows(const TileRows<T>& rows, const TileRows<T>& first, index_t num_tiles) {
+    return rows.stride == first.stride && rows.data == first.data + num_tiles * kTileLanes<T> * first.stride;
   }
 
   HWY_INLINE void Flush(index_t p) { Sum(p, kTileLanes<T>); }
@@ -207,18 +217,18 @@ struct BackwardBlock {
     if (tile.run_size == 0) return;
     const PairTiles<T> pair(layout, p, tile.run_begin);
     if (args.dv.data != nullptr) {
-      AddRows(tile.run_keys, num_rows, tile.run_size, pair.dropped, layout.dout_rows(tile.run_begin), scores.head_dim_v,
+      AddRows(tile.run_keys, num_rows, tile.run_size, pair.dropped, tile.run_douts, scores.head_dim_v,
               layout.dv(p));
     }
     if (args.dk.data != nullptr) {
-      AddRows(tile.run_keys, num_rows, tile.run_size, pair.ds, layout.query_rows(tile.run_begin), scores.head_dim,
+      AddRows(tile.run_keys, num_rows, tile.run_size, pair.ds, tile.run_queries, scores.head_dim,
               layout.dk(p));
     }
     tile.run_size = 0;
   }
 
-  HWY_INLINE bool Finite(const T* rows, index_t width) const {
-    return AllFinite(TileRows<T>{rows, PaddedWidth<T>(width)}, 0, gradient.lanes.num_rows, width);
+  HWY_INLINE bool Finite(const TileRows<T>& rows, index_t width) const {
+    return AllFinite(rows, 0, gradient.lanes.num_rows, width);
   }
 
   HWY_INLINE void Write(const Rows& to, index_t origin, index_t end, index_t width, T factor, T* sums) const {

@@ -39,11 +39,29 @@ HWY_INLINE void LoadRows(const ConstRows& from, const Lanes<T>& lanes, index_t w
   });
 }
 
-/// tile[feature][lane] from padded rows.
+/// The rows of the lanes as they lie in memory, if products can take them from there: all have weight, they are
+/// vectors of T at one distance that leaves them near; otherwise a copy at `to`.
 template <class T>
-HWY_INLINE void RowsOf(const T* rows, const Lanes<T>& lanes, index_t width, T factor, T* tile) {
+HWY_INLINE TileRows<T> RowsAsTheyLie(const ConstRows& from, const Lanes<T>& lanes, index_t width, const T* weight,
+                                     T* to) {
+  constexpr index_t kNear = 1024 / sizeof(T);
+  const index_t last = lanes.num_rows - 1;
+  bool direct = from.dtype == (sizeof(T) == 8 ? DType::f64 : DType::f32) && width % kVectorLanes<T> == 0 &&
+                from.token_stride > 0 && from.token_stride < kNear && lanes.head[0] == lanes.head[last] &&
+                lanes.query[last] - lanes.query[0] == last;
+  for (index_t n = 0; n < lanes.num_rows; ++n) direct = direct && weight[n] != T{0};
+  if (direct) {
+    return {static_cast<const T*>(from.data) + RowOffset(from, lanes.query[0], lanes.head[0]), from.token_stride};
+  }
+  LoadRows(from, lanes, width, weight, to);
+  return {to, PaddedWidth<T>(width)};
+}
+
+/// tile[feature][lane] from rows.
+template <class T>
+HWY_INLINE void RowsOf(const TileRows<T>& rows, const Lanes<T>& lanes, index_t width, T factor, T* tile) {
   const T* row_of[kMaxLanes];
-  for (index_t n = 0; n < lanes.num_rows; ++n) row_of[n] = rows + n * PaddedWidth<T>(width);
+  for (index_t n = 0; n < lanes.num_rows; ++n) row_of[n] = rows.data + n * rows.stride;
   RowsToTile(row_of, lanes.num_rows, lanes.num_vectors * kVectorLanes<T>, width, factor, tile, kTileLanes<T>);
 }
 
@@ -55,6 +73,7 @@ struct ScoreGradient {
   const BackwardLayout<T>& layout;
   Lanes<T> lanes;
   BiasTile bias = BiasTile::none;  // of the pair of tiles last computed
+  TileRows<T> q_rows, dout_rows;   // of the lanes
   alignas(64) T shift[kMaxLanes], inverse[kMaxLanes], delta[kMaxLanes];
   alignas(64) T slope_sum[kMaxLanes];  // of -distance * dS
 
@@ -76,10 +95,10 @@ struct ScoreGradient {
       return sum == T{0} ? T{0} : T{1} / sum;
     });
     FillLanes(lanes, delta, T{0}, [&](index_t n) { return inverse[n] == T{0} ? T{0} : value(args.delta, n); });
-    LoadRows(scores.q, lanes, scores.head_dim, inverse, layout.query_rows(slot));
-    LoadRows(args.dout, lanes, scores.head_dim_v, inverse, layout.dout_rows(slot));
-    RowsOf(layout.query_rows(slot), lanes, scores.head_dim, scores.scale, layout.queries);
-    RowsOf(layout.dout_rows(slot), lanes, scores.head_dim_v, T{1}, layout.douts);
+    q_rows = RowsAsTheyLie(scores.q, lanes, scores.head_dim, inverse, layout.query_rows(slot));
+    dout_rows = RowsAsTheyLie(args.dout, lanes, scores.head_dim_v, inverse, layout.dout_rows(slot));
+    RowsOf(q_rows, lanes, scores.head_dim, scores.scale, layout.queries);
+    RowsOf(dout_rows, lanes, scores.head_dim_v, T{1}, layout.douts);
   }
 
   /// Asks for rows that Load will take in next, so that they come while this tile is worked on.
