@@ -45,6 +45,11 @@ HWY_NOINLINE void AddRows(const KeyRange& keys, index_t num_rows, index_t num_ti
     }
   };
   index_t v = 0;
+#if HWY_TARGET <= HWY_AVX3  // 6x4 blocks: no vector of 64 or 128 features is left over
+  if (vectors % 4 == 0) {
+    for (; v < vectors; v += 4) columns(std::integral_constant<int, 4>(), v);
+  }
+#endif
   for (; v + kNumVectors <= vectors; v += kNumVectors) columns(std::integral_constant<int, kNumVectors>(), v);
   if (vectors - v == 2) columns(std::integral_constant<int, 2>(), v);
   if (vectors - v == 1) columns(std::integral_constant<int, 1>(), v);

@@ -43,7 +43,8 @@ inline constexpr int kNumVectors = 3;
 template <int NV>
 inline constexpr int kRowsPerBlock = NV == 1   ? 16
                                      : NV == 2 ? 12
-                                               : 8;
+                                     : NV == 3 ? 8
+                                               : 6;
 #else
 template <int NV>
 inline constexpr int kRowsPerBlock = NV == 1   ? 8
