@@ -18,7 +18,7 @@ constexpr const char* kName = "attention_forward";
 // depend on the sequence alone, so that its bits never depend on batch mates or threads.
 constexpr index_t kFewRows = 16;
 constexpr index_t kKeysPerChunk = 1024;
-static_assert(kKeysPerChunk % kernels::kKeysPerTile == 0);
+static_assert(kKeysPerChunk % (2 * kernels::kKeysPerTile) == 0);
 
 // Queries and accumulators of a group of tiles stay in the L2 while keys pass: 16 tiles of 24 queries at D = 64. Those
 // of a block stay in the L3: rows that lie far apart are brought near once for all its groups (docs/performance.md).

@@ -44,7 +44,7 @@ struct BackwardLayout {
     ds_ = take(kTilesPerPass * kTilesPerRun * kTile);
     cap = take(s.softcap == T{0} ? 0 : kTile);
     bias = take(HasBiasTile(s) ? kTile : 0);
-    rows = take(kTileLanes<T> * std::max({kKeysPerTile, width, width_v}));
+    rows = take(kTileLanes<T> * std::max({kKeysPerForwardTile, width, width_v}));
     keys_ = take(kTilesPerPass * kKeysPerTile * width);
     values_ = take(kTilesPerPass * kKeysPerTile * width_v);
     queries = take(kTileLanes<T> * s.head_dim);

@@ -71,7 +71,7 @@ HWY_INLINE void BiasRow(const Scores<T>& scores, const Lanes<T>& lanes, index_t 
 }
 
 /// The rows of a plane that belong to a tile's lanes, from key keys.begin on. Keys that lie apart are brought together
-/// in `copies`, kKeysPerTile numbers a lane.
+/// in `copies`, kKeysPerForwardTile numbers a lane.
 template <class E, class T>
 HWY_INLINE void PlaneRows(const Plane<const E>& plane, const Lanes<T>& lanes, const KeyRange& keys, E* copies,
                           const E** rows) {
@@ -79,7 +79,7 @@ HWY_INLINE void PlaneRows(const Plane<const E>& plane, const Lanes<T>& lanes, co
   for (index_t n = 0; n < lanes.num_rows; ++n) {
     rows[n] = PlaneRow(plane, lanes, n, keys) + keys.begin * stride;
     if (stride == 1) continue;
-    E* HWY_RESTRICT copy = copies + n * kKeysPerTile;
+    E* HWY_RESTRICT copy = copies + n * kKeysPerForwardTile;
     for (index_t j = 0; j < width; ++j) copy[j] = rows[n][j * stride];
     rows[n] = copy;
   }
@@ -174,7 +174,7 @@ HWY_INLINE void RowToTile(const T* HWY_RESTRICT row, index_t lanes, index_t widt
   }
 }
 
-/// Fills bias_tile[key][lane]; `rows` is room for kTileLanes * kKeysPerTile numbers.
+/// Fills bias_tile[key][lane]; `rows` is room for kTileLanes * kKeysPerForwardTile numbers.
 template <class T>
 HWY_NOINLINE BiasTile BuildBiasTile(const Scores<T>& scores, const Lanes<T>& lanes, const KeyRange& keys,
                                     T* HWY_RESTRICT bias_tile, T* HWY_RESTRICT rows) {

@@ -48,22 +48,22 @@ struct BlockLayout {
     num_tiles = (num_rows + kTileLanes<T> - 1) / kTileLanes<T>;
     head_dim = s.head_dim;
     head_dim_v = s.head_dim_v;
-    first_key_tile = args.key_begin / kKeysPerTile;
-    num_key_tiles = (args.key_end + kKeysPerTile - 1) / kKeysPerTile - first_key_tile;
+    first_key_tile = args.key_begin / kKeysPerForwardTile;
+    num_key_tiles = (args.key_end + kKeysPerForwardTile - 1) / kKeysPerForwardTile - first_key_tile;
     tiles_per_group = std::min(args.tiles_per_group, num_tiles);
     keeps_probs = args.probs.data != nullptr;
-    const index_t widest = std::max({kKeysPerTile, PaddedWidth<T>(head_dim), PaddedWidth<T>(head_dim_v)});
+    const index_t widest = std::max({kKeysPerForwardTile, PaddedWidth<T>(head_dim), PaddedWidth<T>(head_dim_v)});
     const auto take = [&](index_t count) {
       T* const at = args.workspace == nullptr ? nullptr : args.workspace + size;
       size += PaddedWidth<T>(count);
       return at;
     };
-    bias = take(HasBiasTile(s) ? kKeysPerTile * kTileLanes<T> : 0);
+    bias = take(HasBiasTile(s) ? kKeysPerForwardTile * kTileLanes<T> : 0);
     rows = take(kTileLanes<T> * widest);
-    num_slots = num_tiles == tiles_per_group ? 1 : keeps_probs ? num_key_tiles : kTilesPerSegment;
-    keys_ = take(NeedsCopy<T>(s.k, s.pages, s.copy_keys) ? num_slots * kKeysPerTile * PaddedWidth<T>(head_dim) : 0);
+    num_slots = num_tiles == tiles_per_group ? 1 : keeps_probs ? num_key_tiles : kTilesPerSegment * kKeysPerTile / kKeysPerForwardTile;
+    keys_ = take(NeedsCopy<T>(s.k, s.pages, s.copy_keys) ? num_slots * kKeysPerForwardTile * PaddedWidth<T>(head_dim) : 0);
     values_ =
-        take(NeedsCopy<T>(s.v, s.pages, s.copy_values) ? num_slots * kKeysPerTile * PaddedWidth<T>(head_dim_v) : 0);
+        take(NeedsCopy<T>(s.v, s.pages, s.copy_values) ? num_slots * kKeysPerForwardTile * PaddedWidth<T>(head_dim_v) : 0);
     queries_ = take(num_tiles * head_dim * kTileLanes<T>);
     acc_ = take(num_tiles * head_dim_v * kTileLanes<T>);
     softmax_ = take(num_tiles * RunningSoftmax<T>::kSize);
@@ -82,8 +82,8 @@ struct BlockLayout {
     return std::min(num_rows, (vectors / num_tiles * t + std::min(t, vectors % num_tiles)) * kVectorLanes<T>);
   }
 
-  HWY_INLINE T* keys(index_t slot) const { return keys_ + slot * kKeysPerTile * PaddedWidth<T>(head_dim); }
-  HWY_INLINE T* values(index_t slot) const { return values_ + slot * kKeysPerTile * PaddedWidth<T>(head_dim_v); }
+  HWY_INLINE T* keys(index_t slot) const { return keys_ + slot * kKeysPerForwardTile * PaddedWidth<T>(head_dim); }
+  HWY_INLINE T* values(index_t slot) const { return values_ + slot * kKeysPerForwardTile * PaddedWidth<T>(head_dim_v); }
 
   HWY_INLINE T* queries(index_t t) const { return queries_ + t * head_dim * kTileLanes<T>; }
   HWY_INLINE T* acc(index_t t) const { return acc_ + t * head_dim_v * kTileLanes<T>; }
@@ -99,7 +99,7 @@ struct BlockLayout {
   HWY_INLINE index_t history_size() const { return keeps_probs ? tiles_per_group * num_key_tiles * kTileLanes<T> : 0; }
 
  private:
-  static constexpr index_t kTileSize = kKeysPerTile * kTileLanes<T>;
+  static constexpr index_t kTileSize = kKeysPerForwardTile * kTileLanes<T>;
   HWY_INLINE index_t pair(index_t t, index_t key_tile) const {
     return t % tiles_per_group * num_key_tiles + key_tile - first_key_tile;
   }

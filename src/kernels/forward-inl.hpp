@@ -63,12 +63,12 @@ struct ForwardBlock {
   HWY_INLINE KeyRange Range(index_t t, index_t origin) const {
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     return {origin, std::max({lanes.first_begin, first, origin}) - origin,
-            std::min({lanes.last_end - origin, last - origin, kKeysPerTile})};
+            std::min({lanes.last_end - origin, last - origin, kKeysPerForwardTile})};
   }
 
   HWY_INLINE void Run() {
-    const index_t segment_keys = layout.num_slots * kKeysPerTile, step = layout.tiles_per_group;
-    index_t begin = first / kKeysPerTile * kKeysPerTile;
+    const index_t segment_keys = layout.num_slots * kKeysPerForwardTile, step = layout.tiles_per_group;
+    index_t begin = first / kKeysPerForwardTile * kKeysPerForwardTile;
     do {
       const index_t end = std::min(begin + segment_keys, last);
       for (index_t t = 0; t < layout.num_tiles; t += step) {
@@ -80,8 +80,8 @@ struct ForwardBlock {
 
   /// Query tiles [first_tile, end_tile) over keys [begin, end) of a segment.
   HWY_INLINE void Group(index_t first_tile, index_t end_tile, index_t begin, index_t end) {
-    for (index_t origin = begin; origin < end; origin += kKeysPerTile) {
-      const index_t index = (origin - begin) / kKeysPerTile;
+    for (index_t origin = begin; origin < end; origin += kKeysPerForwardTile) {
+      const index_t index = (origin - begin) / kKeysPerForwardTile;
       KeySlot<T>& slot = layout.slots[index];
       const KeySlot<T>& next = layout.slots[(index + 1) % layout.num_slots];
       for (index_t t = first_tile; t < end_tile; ++t) {
@@ -91,10 +91,10 @@ struct ForwardBlock {
         const index_t part = t - first_tile, parts = end_tile - first_tile;
         ahead.Clear();
         if (origin + keys.end >= std::min(layout.query_tiles[t].lanes.last_end, last)) AskForOut(t);
-        if (origin + kKeysPerTile >= last) {
+        if (origin + kKeysPerForwardTile >= last) {
           if (args.upcoming != nullptr && end_tile == layout.num_tiles) ahead.AddBlock(*args.upcoming, part, parts);
-        } else if (next.keys.origin != origin + kKeysPerTile) {
-          PrefetchNext(origin + kKeysPerTile, part, parts);
+        } else if (next.keys.origin != origin + kKeysPerForwardTile) {
+          PrefetchNext(origin + kKeysPerForwardTile, part, parts);
         }
         if (scores.bias.data != nullptr) AskForBias(first_tile, end_tile, t, origin, end);
         ahead.Spread((keys.end - keys.begin) / kRowsPerBlock<kNumVectors>);
@@ -115,7 +115,7 @@ struct ForwardBlock {
 
   HWY_INLINE void LoadKeys(index_t index, index_t origin) {
     KeySlot<T>& slot = layout.slots[index];
-    slot.keys = {origin, std::max(first - origin, index_t{0}), std::min(last - origin, kKeysPerTile)};
+    slot.keys = {origin, std::max(first - origin, index_t{0}), std::min(last - origin, kKeysPerForwardTile)};
     slot.k_rows = LoadTile(scores.k, scores.pages, scores.pages.k_page_stride, scores.head_dim, scores.copy_keys,
                            slot.keys, layout.keys(index));
     slot.v_rows = LoadTile(scores.v, scores.pages, scores.pages.v_page_stride, scores.head_dim_v, scores.copy_values,
@@ -124,7 +124,7 @@ struct ForwardBlock {
   }
 
   HWY_INLINE void PrefetchNext(index_t begin, index_t part, index_t parts) const {
-    const index_t end = std::min(begin + kKeysPerTile, last);
+    const index_t end = std::min(begin + kKeysPerForwardTile, last);
     if (scores.pages.table != nullptr) return;
     if (scores.copy_keys) PrefetchRows(scores.k, 0, scores.head_dim, begin, end, part, parts);
     if (scores.copy_values) PrefetchRows(scores.v, 0, scores.head_dim_v, begin, end, part, parts);
@@ -141,13 +141,13 @@ struct ForwardBlock {
 
   /// The bias of the pair that follows (t, origin) in its group, of its first head.
   HWY_INLINE void AskForBias(index_t first_tile, index_t end_tile, index_t t, index_t origin, index_t end) {
-    if (++t == end_tile) t = first_tile, origin += kKeysPerTile;
+    if (++t == end_tile) t = first_tile, origin += kKeysPerForwardTile;
     if (origin >= end || scores.bias.key_stride != 1 || scores.bias.query_stride == 0) return;
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     const index_t query = lanes.query[0], query_end = std::min(query + lanes.num_rows, scores.seqlen_q);
     constexpr DType dtype = sizeof(T) == 8 ? DType::f64 : DType::f32;
     const ConstRows rows{scores.bias.data + origin, dtype, scores.bias.query_stride, scores.bias.head_stride};
-    ahead.Add(rows, lanes.head[0], std::min(kKeysPerTile, last - origin), query, query_end, 0, 1);
+    ahead.Add(rows, lanes.head[0], std::min(kKeysPerForwardTile, last - origin), query, query_end, 0, 1);
   }
 
   HWY_INLINE bool ValuesFinite(KeySlot<T>& slot) const {
@@ -164,7 +164,7 @@ struct ForwardBlock {
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     const BiasTile bias = BuildBiasTile(scores, lanes, keys, layout.bias, layout.rows);
     if (bias == BiasTile::hides_all) return;
-    tile = layout.tile(t, keys.origin / kKeysPerTile);
+    tile = layout.tile(t, keys.origin / kKeysPerForwardTile);
     alignas(64) T tile_max[kMaxLanes], factor[kMaxLanes];
     std::fill_n(tile_max, kMaxLanes, -kInfinity<T>);
     RunningSoftmax<T> state = softmax(t);

@@ -67,13 +67,13 @@ HWY_INLINE void ScaleProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, in
 template <class T>
 HWY_NOINLINE T* KeepProbs(const ForwardArgs<T>& args, const BlockLayout<T>& layout, index_t t, const KeyRange& keys) {
   constexpr index_t kRow = kTileLanes<T>;
-  const index_t key_tile = keys.origin / kKeysPerTile;
+  const index_t key_tile = keys.origin / kKeysPerForwardTile;
   T* const tile = layout.tile(t, key_tile);
   std::fill(tile, tile + keys.begin * kRow, T{0});
-  std::fill(tile + keys.end * kRow, tile + kKeysPerTile * kRow, T{0});
+  std::fill(tile + keys.end * kRow, tile + kKeysPerForwardTile * kRow, T{0});
   std::copy_n(RunningSoftmax<T>(layout.softmax(t)).shift, kRow, layout.history(t, key_tile));
   if (args.scores.dropout_threshold == 0) return tile;
-  std::copy_n(tile, kKeysPerTile * kRow, layout.spare_tile());
+  std::copy_n(tile, kKeysPerForwardTile * kRow, layout.spare_tile());
   return layout.spare_tile();
 }
 
@@ -87,7 +87,7 @@ HWY_NOINLINE void FinishProbs(const ForwardArgs<T>& args, const BlockLayout<T>& 
   T *row[kMaxLanes], *at[kMaxLanes];
   for (index_t n = 0; n < lanes.num_rows; ++n) row[n] = ProbsRow(args, lanes, n);
   for (index_t kt = layout.first_key_tile; kt < layout.first_key_tile + layout.num_key_tiles; ++kt) {
-    const index_t begin = kt * kKeysPerTile, end = std::min(begin + kKeysPerTile, args.key_end);
+    const index_t begin = kt * kKeysPerForwardTile, end = std::min(begin + kKeysPerForwardTile, args.key_end);
     T* const factor = layout.history(t, kt);
     if (factor[0] == -kInfinity<T>) {
       ClearProbs(args, lanes, begin, end);

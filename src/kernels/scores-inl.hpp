@@ -39,7 +39,7 @@ HWY_INLINE V AddAlibi(V s, V slope, V position, V key) {
 /// A key relative to the first one of its tile, as a number.
 template <class T>
 HWY_INLINE T RelativeKey(const KeyRange& keys, index_t j) {
-  return static_cast<T>(std::clamp<index_t>(j - keys.origin, 0, kKeysPerTile));
+  return static_cast<T>(std::clamp<index_t>(j - keys.origin, 0, kKeysPerForwardTile));
 }
 
 /// Everything that acts on scores of a tile, in vectors over lanes.
