@@ -97,7 +97,7 @@ struct ForwardBlock {
           PrefetchNext(origin + kKeysPerForwardTile, part, parts);
         }
         if (scores.bias.data != nullptr) AskForBias(first_tile, end_tile, t, origin, end);
-        ahead.Spread((keys.end - keys.begin) / kRowsPerBlock<kNumVectors>);
+        ahead.Spread((keys.end - keys.begin + scores.head_dim_v) / kRowsPerBlock<kNumVectors>);
         switch (layout.query_tiles[t].lanes.num_vectors) {
           case 1: Tile<1>(t, keys, slot); break;
           case 2: Tile<2>(t, keys, slot); break;
@@ -258,7 +258,7 @@ struct ForwardBlock {
       const auto accumulate = [&](auto start) HWY_ATTR {
         Product<NV - S>(scores.head_dim_v, num_keys, v_rows.data + begin * v_rows.stride, One(), v_rows.stride,
                         tile + begin * kRow + kLane, kRow, layout.acc(t) + kLane, kRow, start,
-                        Nothing());
+                        AndAsk<Nothing>{Nothing(), &ahead});
       };
       bool& has_values = layout.query_tiles[t].has_values;
       if (!has_values && S > 0) std::fill_n(layout.acc(t), scores.head_dim_v * kRow, T{0});
