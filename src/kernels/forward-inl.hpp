@@ -31,6 +31,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 struct ForwardBlock {
   static constexpr Fixed<kTileLanes<T>> kRow{};
+  [[maybe_unused]] static constexpr index_t kWide = 192;  // values that are walked by columns from the L2
   static constexpr index_t kCut = 8;  // keys that vectors are left out for at a time
   const ForwardArgs<T>& args;
   const Scores<T>& scores;
@@ -255,10 +256,18 @@ struct ForwardBlock {
     const index_t begin = cuts.at[S], num_keys = cuts.at[S + 1] - begin;
     if (num_keys > 0) {
       constexpr index_t kLane = S * kVectorLanes<T>;
-      const auto accumulate = [&](auto start) HWY_ATTR {
+      const auto product = [&](auto start, auto walk) HWY_ATTR {
         Product<NV - S>(scores.head_dim_v, num_keys, v_rows.data + begin * v_rows.stride, One(), v_rows.stride,
                         tile + begin * kRow + kLane, kRow, layout.acc(t) + kLane, kRow, start,
-                        AndAsk<Nothing>{Nothing(), &ahead});
+                        AndAsk<Nothing>{Nothing(), &ahead}, walk);
+      };
+      const auto accumulate = [&](auto start) HWY_ATTR {
+#if HWY_TARGET <= HWY_AVX3
+        if constexpr (NV - S == kNumVectors) {
+          if (scores.head_dim_v >= kWide) return product(start, NextColumns<T>());
+        }
+#endif
+        product(start, Whole());
       };
       bool& has_values = layout.query_tiles[t].has_values;
       if (!has_values && S > 0) std::fill_n(layout.acc(t), scores.head_dim_v * kRow, T{0});

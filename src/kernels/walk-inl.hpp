@@ -38,6 +38,15 @@ struct Segments : Whole {
   HWY_INLINE Segments At(index_t) const { return *this; }
   HWY_INLINE index_t Jump() const { return jump; }
 };
+/// Asks for the columns of A after those of the block, a line ahead: the CPU does not follow steps of a row.
+template <class T>
+struct NextColumns : Whole {
+  HWY_INLINE NextColumns At(index_t) const { return *this; }
+  template <int MR, class ARow>
+  HWY_INLINE void Ask(int, const T* at, ARow) {
+    hwy::Prefetch(at + kLine<T>);
+  }
+};
 /// Asks for the MR rows of A after the block, a line at a time: the CPU itself follows a row only after some lines of
 /// it.
 template <class T>
