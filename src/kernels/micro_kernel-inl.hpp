@@ -104,12 +104,12 @@ struct KeepMax {  // max[lane] = the larger of it and the block's; a NaN does no
 /// runs out of the 16, and loads vectors of B again and again.
 template <class D, class V>
 HWY_INLINE V AddProduct(D, V a, V b, V sum) {
-#if HWY_TARGET == HWY_AVX2 && HWY_COMPILER_GCC
+#if HWY_TARGET <= HWY_AVX2 && HWY_COMPILER_GCC
   auto raw = sum.raw;
   if constexpr (sizeof(hn::TFromD<D>) == 4) {
-    asm("vfmadd231ps %2, %1, %0" : "+x"(raw) : "x"(a.raw), "x"(b.raw));
+    asm("vfmadd231ps %2, %1, %0" : "+v"(raw) : "v"(a.raw), "v"(b.raw));
   } else {
-    asm("vfmadd231pd %2, %1, %0" : "+x"(raw) : "x"(a.raw), "x"(b.raw));
+    asm("vfmadd231pd %2, %1, %0" : "+v"(raw) : "v"(a.raw), "v"(b.raw));
   }
   return V{raw};
 #else
