@@ -16,12 +16,13 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// packed[feature][lane] = row of each lane * factor. Its lines are asked for at once: written one after the other,
-/// each would wait for the L2.
+/// packed[feature][lane] = row of each lane * factor. Its lines are asked for at once if they are `far`: written one
+/// after the other, each would wait for the L2.
 template <class T>
-HWY_NOINLINE void PackQueries(const ConstRows& rows, const Lanes<T>& lanes, index_t width, T factor, T* packed,
-                              T* scratch) {
-  for (index_t at = 0; at < width * kTileLanes<T>; at += kLine<T>) __builtin_prefetch(packed + at, 1, 3);
+HWY_NOINLINE void PackQueries(const ConstRows& rows, const Lanes<T>& lanes, index_t width, T factor, bool far,
+                              T* packed, T* scratch) {
+  const index_t ahead = far ? width * kTileLanes<T> : 0;
+  for (index_t at = 0; at < ahead; at += kLine<T>) __builtin_prefetch(packed + at, 1, 3);
   WithType<T>(rows.dtype, rows.data, [&](const auto* data) HWY_ATTR {
     const T* row_of[kMaxLanes];
     const index_t padded = PaddedWidth<T>(width);

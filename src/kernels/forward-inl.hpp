@@ -31,6 +31,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 struct ForwardBlock {
   static constexpr Fixed<kTileLanes<T>> kRow{};
+  static constexpr index_t kFarTiles = 8;  // query tiles whose packed rows do not stay near
   [[maybe_unused]] static constexpr index_t kWide = 192;  // values that are walked by columns from the L2
   static constexpr index_t kCut = 8;  // keys that vectors are left out for at a time
   const ForwardArgs<T>& args;
@@ -48,7 +49,9 @@ struct ForwardBlock {
       InitLanes(scores, args.first_row + row, layout.first_row(t + 1) - row, lanes);
       layout.query_tiles[t].has_values = false;
       softmax(t).Init(scores, lanes, args.key_begin == 0);
-      PackQueries(scores.q, lanes, scores.head_dim, scores.scale, layout.queries(t), layout.rows);
+      PackQueries(scores.q, lanes, scores.head_dim, scores.scale,
+                  HWY_TARGET > HWY_AVX3 || layout.num_tiles >= kFarTiles,
+                  layout.queries(t), layout.rows);
       first = std::min(first, lanes.first_begin);
       last = std::max(last, lanes.last_end);
     }
