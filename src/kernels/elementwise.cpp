@@ -12,7 +12,7 @@
 #define HWY_TARGET_INCLUDE "kernels/elementwise.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/exp-inl.hpp"
+#include "kernels/simd/exp-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

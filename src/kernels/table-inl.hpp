@@ -8,14 +8,14 @@
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/backward-inl.hpp"
-#include "kernels/combine-inl.hpp"
-#include "kernels/decode-inl.hpp"
-#include "kernels/forward-inl.hpp"
-#include "kernels/input_gradients-inl.hpp"
+#include "kernels/backward/backward-inl.hpp"
+#include "kernels/forward/combine-inl.hpp"
+#include "kernels/decode/decode-inl.hpp"
+#include "kernels/forward/forward-inl.hpp"
+#include "kernels/backward/input_gradients-inl.hpp"
 #include "kernels/kernels.hpp"
-#include "kernels/matmul-inl.hpp"
-#include "kernels/row_dots-inl.hpp"
+#include "kernels/product/matmul-inl.hpp"
+#include "kernels/product/row_dots-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

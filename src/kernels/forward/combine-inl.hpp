@@ -2,15 +2,15 @@
 //
 //   max = max_c max_c    sum = sum_c sum_c * e^(max_c - max)    out = sum_c acc_c * e^(max_c - max) / sum
 
-#if defined(MULTIHEAD_KERNELS_COMBINE_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_COMBINE_INL
-#undef MULTIHEAD_KERNELS_COMBINE_INL
+#if defined(MULTIHEAD_KERNELS_FORWARD_COMBINE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_FORWARD_COMBINE_INL
+#undef MULTIHEAD_KERNELS_FORWARD_COMBINE_INL
 #else
-#define MULTIHEAD_KERNELS_COMBINE_INL
+#define MULTIHEAD_KERNELS_FORWARD_COMBINE_INL
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/finish-inl.hpp"
+#include "kernels/forward/finish-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -7,11 +7,11 @@
 // error of log2 e as a float; without FMA it is 1.2e-7 |x|. tests/core/exp.cpp holds them all, on every target.
 // Range: x <= 127 (f32), 1023 (f64). Below -126 (-1022) 2^x is exactly 0, for -infinity too; NaN gives NaN.
 
-#if defined(MULTIHEAD_KERNELS_EXP_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_EXP_INL
-#undef MULTIHEAD_KERNELS_EXP_INL
+#if defined(MULTIHEAD_KERNELS_SIMD_EXP_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_SIMD_EXP_INL
+#undef MULTIHEAD_KERNELS_SIMD_EXP_INL
 #else
-#define MULTIHEAD_KERNELS_EXP_INL
+#define MULTIHEAD_KERNELS_SIMD_EXP_INL
 #endif
 
 #include "hwy/highway.h"

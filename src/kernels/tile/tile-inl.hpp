@@ -3,21 +3,21 @@
 // Lanes are (head of the group, query) pairs in flattened order, so that with grouped heads a few queries still fill a
 // vector: all of them read the same keys. Every statistic is one number a lane; nothing is ever reduced across lanes.
 
-#if defined(MULTIHEAD_KERNELS_TILE_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_TILE_INL
-#undef MULTIHEAD_KERNELS_TILE_INL
+#if defined(MULTIHEAD_KERNELS_TILE_TILE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_TILE_TILE_INL
+#undef MULTIHEAD_KERNELS_TILE_TILE_INL
 #else
-#define MULTIHEAD_KERNELS_TILE_INL
+#define MULTIHEAD_KERNELS_TILE_TILE_INL
 #endif
 
 #include <algorithm>
 #include <limits>
 
 #include "hwy/highway.h"
-#include "kernels/convert-inl.hpp"
-#include "kernels/exp-inl.hpp"
-#include "kernels/micro_kernel-inl.hpp"
-#include "kernels/transpose-inl.hpp"
+#include "kernels/simd/convert-inl.hpp"
+#include "kernels/simd/exp-inl.hpp"
+#include "kernels/product/micro_kernel-inl.hpp"
+#include "kernels/simd/transpose-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -4,15 +4,15 @@
 //
 // P of a query tile stays in the workspace until the factor is known, so that every number is written once.
 
-#if defined(MULTIHEAD_KERNELS_PROBS_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_PROBS_INL
-#undef MULTIHEAD_KERNELS_PROBS_INL
+#if defined(MULTIHEAD_KERNELS_FORWARD_PROBS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_FORWARD_PROBS_INL
+#undef MULTIHEAD_KERNELS_FORWARD_PROBS_INL
 #else
-#define MULTIHEAD_KERNELS_PROBS_INL
+#define MULTIHEAD_KERNELS_FORWARD_PROBS_INL
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/block_layout-inl.hpp"
+#include "kernels/forward/block_layout-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -10,20 +10,20 @@
 // Few rows cannot fill the lanes of the tile kernel, and memory is what takes the time: each key and value is read once
 // for all rows of its group, where it lies. Key tiles are outer and heads inner: a cache of [S, Hkv, D] is one stream.
 
-#if defined(MULTIHEAD_KERNELS_DECODE_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_DECODE_INL
-#undef MULTIHEAD_KERNELS_DECODE_INL
+#if defined(MULTIHEAD_KERNELS_DECODE_DECODE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_DECODE_DECODE_INL
+#undef MULTIHEAD_KERNELS_DECODE_DECODE_INL
 #else
-#define MULTIHEAD_KERNELS_DECODE_INL
+#define MULTIHEAD_KERNELS_DECODE_DECODE_INL
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/decode_layout-inl.hpp"
-#include "kernels/dot-inl.hpp"
-#include "kernels/dropout-inl.hpp"
-#include "kernels/finish-inl.hpp"
-#include "kernels/row_scores-inl.hpp"
-#include "kernels/row_values-inl.hpp"
+#include "kernels/decode/decode_layout-inl.hpp"
+#include "kernels/product/dot-inl.hpp"
+#include "kernels/tile/dropout-inl.hpp"
+#include "kernels/forward/finish-inl.hpp"
+#include "kernels/tile/row_scores-inl.hpp"
+#include "kernels/decode/row_values-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

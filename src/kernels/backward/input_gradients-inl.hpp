@@ -1,15 +1,15 @@
 // Gradients outside the block of a kv head: rows of dQ from the sums of all key ranges, and a tile of d(loss)/d(bias).
 
-#if defined(MULTIHEAD_KERNELS_INPUT_GRADIENTS_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_INPUT_GRADIENTS_INL
-#undef MULTIHEAD_KERNELS_INPUT_GRADIENTS_INL
+#if defined(MULTIHEAD_KERNELS_BACKWARD_INPUT_GRADIENTS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_BACKWARD_INPUT_GRADIENTS_INL
+#undef MULTIHEAD_KERNELS_BACKWARD_INPUT_GRADIENTS_INL
 #else
-#define MULTIHEAD_KERNELS_INPUT_GRADIENTS_INL
+#define MULTIHEAD_KERNELS_BACKWARD_INPUT_GRADIENTS_INL
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/finish-inl.hpp"
-#include "kernels/score_gradient-inl.hpp"
+#include "kernels/forward/finish-inl.hpp"
+#include "kernels/backward/score_gradient-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

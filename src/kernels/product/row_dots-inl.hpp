@@ -1,14 +1,14 @@
 // Dot products of pairs of rows: what the backward subtracts from dP.
 
-#if defined(MULTIHEAD_KERNELS_ROW_DOTS_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_ROW_DOTS_INL
-#undef MULTIHEAD_KERNELS_ROW_DOTS_INL
+#if defined(MULTIHEAD_KERNELS_PRODUCT_ROW_DOTS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_PRODUCT_ROW_DOTS_INL
+#undef MULTIHEAD_KERNELS_PRODUCT_ROW_DOTS_INL
 #else
-#define MULTIHEAD_KERNELS_ROW_DOTS_INL
+#define MULTIHEAD_KERNELS_PRODUCT_ROW_DOTS_INL
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/convert-inl.hpp"
+#include "kernels/simd/convert-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

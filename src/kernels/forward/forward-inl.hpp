@@ -10,19 +10,19 @@
 // Query tiles pass over the keys in groups that stay in the L2. In a group key tiles are outer, so that a tile is
 // loaded, converted and checked once; several groups of a block share the tiles of a segment of keys.
 
-#if defined(MULTIHEAD_KERNELS_FORWARD_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_FORWARD_INL
-#undef MULTIHEAD_KERNELS_FORWARD_INL
+#if defined(MULTIHEAD_KERNELS_FORWARD_FORWARD_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_FORWARD_FORWARD_INL
+#undef MULTIHEAD_KERNELS_FORWARD_FORWARD_INL
 #else
-#define MULTIHEAD_KERNELS_FORWARD_INL
+#define MULTIHEAD_KERNELS_FORWARD_FORWARD_INL
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/dropout-inl.hpp"
-#include "kernels/finish-inl.hpp"
-#include "kernels/key_tile-inl.hpp"
-#include "kernels/rows_ahead-inl.hpp"
-#include "kernels/scores-inl.hpp"
+#include "kernels/tile/dropout-inl.hpp"
+#include "kernels/forward/finish-inl.hpp"
+#include "kernels/tile/key_tile-inl.hpp"
+#include "kernels/tile/rows_ahead-inl.hpp"
+#include "kernels/tile/scores-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -3,18 +3,18 @@
 // The CPU follows only so many misses at once: lines asked for in one burst wait for each other and hold up the work,
 // the same lines spread over it do not (docs/performance.md, "Forward").
 
-#if defined(MULTIHEAD_KERNELS_ROWS_AHEAD_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_ROWS_AHEAD_INL
-#undef MULTIHEAD_KERNELS_ROWS_AHEAD_INL
+#if defined(MULTIHEAD_KERNELS_TILE_ROWS_AHEAD_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_TILE_ROWS_AHEAD_INL
+#undef MULTIHEAD_KERNELS_TILE_ROWS_AHEAD_INL
 #else
-#define MULTIHEAD_KERNELS_ROWS_AHEAD_INL
+#define MULTIHEAD_KERNELS_TILE_ROWS_AHEAD_INL
 #endif
 
 #include <algorithm>
 
 #include "hwy/highway.h"
 #include "kernels/kernels.hpp"
-#include "kernels/micro_kernel-inl.hpp"
+#include "kernels/product/micro_kernel-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -1,16 +1,16 @@
 // The edges of a block: packing queries in, and writing out and statistics.
 
-#if defined(MULTIHEAD_KERNELS_FINISH_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_FINISH_INL
-#undef MULTIHEAD_KERNELS_FINISH_INL
+#if defined(MULTIHEAD_KERNELS_FORWARD_FINISH_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_FORWARD_FINISH_INL
+#undef MULTIHEAD_KERNELS_FORWARD_FINISH_INL
 #else
-#define MULTIHEAD_KERNELS_FINISH_INL
+#define MULTIHEAD_KERNELS_FORWARD_FINISH_INL
 #endif
 
 #include <cmath>
 
 #include "hwy/highway.h"
-#include "kernels/probs-inl.hpp"
+#include "kernels/forward/probs-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -6,17 +6,17 @@
 //
 // Tiles are [key][lane], as in the forward.
 
-#if defined(MULTIHEAD_KERNELS_SCORE_GRADIENT_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_SCORE_GRADIENT_INL
-#undef MULTIHEAD_KERNELS_SCORE_GRADIENT_INL
+#if defined(MULTIHEAD_KERNELS_BACKWARD_SCORE_GRADIENT_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_BACKWARD_SCORE_GRADIENT_INL
+#undef MULTIHEAD_KERNELS_BACKWARD_SCORE_GRADIENT_INL
 #else
-#define MULTIHEAD_KERNELS_SCORE_GRADIENT_INL
+#define MULTIHEAD_KERNELS_BACKWARD_SCORE_GRADIENT_INL
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/backward_layout-inl.hpp"
-#include "kernels/dot-inl.hpp"
-#include "kernels/dropout-inl.hpp"
+#include "kernels/backward/backward_layout-inl.hpp"
+#include "kernels/product/dot-inl.hpp"
+#include "kernels/tile/dropout-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -3,16 +3,16 @@
 // Rows are used where they lie when they can be; otherwise (bf16, f16, pages, or rows so far apart that they thrash
 // the cache) they are brought into contiguous rows once for all query tiles of a block.
 
-#if defined(MULTIHEAD_KERNELS_KEY_TILE_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_KEY_TILE_INL
-#undef MULTIHEAD_KERNELS_KEY_TILE_INL
+#if defined(MULTIHEAD_KERNELS_TILE_KEY_TILE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_TILE_KEY_TILE_INL
+#undef MULTIHEAD_KERNELS_TILE_KEY_TILE_INL
 #else
-#define MULTIHEAD_KERNELS_KEY_TILE_INL
+#define MULTIHEAD_KERNELS_TILE_KEY_TILE_INL
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/convert-inl.hpp"
-#include "kernels/scores-inl.hpp"
+#include "kernels/simd/convert-inl.hpp"
+#include "kernels/tile/scores-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

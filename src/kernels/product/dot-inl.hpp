@@ -5,18 +5,18 @@
 // A key row is read once, converted in registers and used for all query rows. The order of every sum depends on the
 // width alone, however rows are grouped.
 
-#if defined(MULTIHEAD_KERNELS_DOT_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_DOT_INL
-#undef MULTIHEAD_KERNELS_DOT_INL
+#if defined(MULTIHEAD_KERNELS_PRODUCT_DOT_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_PRODUCT_DOT_INL
+#undef MULTIHEAD_KERNELS_PRODUCT_DOT_INL
 #else
-#define MULTIHEAD_KERNELS_DOT_INL
+#define MULTIHEAD_KERNELS_PRODUCT_DOT_INL
 #endif
 
 #include <algorithm>
 
 #include "hwy/highway.h"
-#include "kernels/key_tile-inl.hpp"
-#include "kernels/read_ahead-inl.hpp"
+#include "kernels/tile/key_tile-inl.hpp"
+#include "kernels/tile/read_ahead-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -2,16 +2,16 @@
 //
 // Full vectors go through registers in 4x4 blocks of f32; what is left, and f64, through plain loops.
 
-#if defined(MULTIHEAD_KERNELS_TRANSPOSE_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_TRANSPOSE_INL
-#undef MULTIHEAD_KERNELS_TRANSPOSE_INL
+#if defined(MULTIHEAD_KERNELS_SIMD_TRANSPOSE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_SIMD_TRANSPOSE_INL
+#undef MULTIHEAD_KERNELS_SIMD_TRANSPOSE_INL
 #else
-#define MULTIHEAD_KERNELS_TRANSPOSE_INL
+#define MULTIHEAD_KERNELS_SIMD_TRANSPOSE_INL
 #endif
 
 #include "hwy/highway.h"
 #include "kernels/kernels.hpp"
-#include "kernels/micro_kernel-inl.hpp"
+#include "kernels/product/micro_kernel-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -3,17 +3,17 @@
 // Which matrix lies in the lanes is the caller's choice: the result leaves as rows (c_lane = 1), or turned (c_row = 1).
 // Each element is one sum in order of k whichever way it is computed, so the choice is never a matter of bits.
 
-#if defined(MULTIHEAD_KERNELS_MATMUL_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_MATMUL_INL
-#undef MULTIHEAD_KERNELS_MATMUL_INL
+#if defined(MULTIHEAD_KERNELS_PRODUCT_MATMUL_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_PRODUCT_MATMUL_INL
+#undef MULTIHEAD_KERNELS_PRODUCT_MATMUL_INL
 #else
-#define MULTIHEAD_KERNELS_MATMUL_INL
+#define MULTIHEAD_KERNELS_PRODUCT_MATMUL_INL
 #endif
 
 #include <algorithm>
 
 #include "hwy/highway.h"
-#include "kernels/transpose-inl.hpp"
+#include "kernels/simd/transpose-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -1,14 +1,14 @@
 // ScoreModifier's work on scores that lie along the keys: score[key] of one row.
 
-#if defined(MULTIHEAD_KERNELS_ROW_SCORES_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_ROW_SCORES_INL
-#undef MULTIHEAD_KERNELS_ROW_SCORES_INL
+#if defined(MULTIHEAD_KERNELS_TILE_ROW_SCORES_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_TILE_ROW_SCORES_INL
+#undef MULTIHEAD_KERNELS_TILE_ROW_SCORES_INL
 #else
-#define MULTIHEAD_KERNELS_ROW_SCORES_INL
+#define MULTIHEAD_KERNELS_TILE_ROW_SCORES_INL
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/scores-inl.hpp"
+#include "kernels/tile/scores-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

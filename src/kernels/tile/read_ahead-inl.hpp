@@ -2,11 +2,11 @@
 // one linear stream for all heads, whatever order the products read in. Without it the CPU's own prefetcher loses track
 // (docs/performance.md, "Decode").
 
-#if defined(MULTIHEAD_KERNELS_READ_AHEAD_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_READ_AHEAD_INL
-#undef MULTIHEAD_KERNELS_READ_AHEAD_INL
+#if defined(MULTIHEAD_KERNELS_TILE_READ_AHEAD_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_TILE_READ_AHEAD_INL
+#undef MULTIHEAD_KERNELS_TILE_READ_AHEAD_INL
 #else
-#define MULTIHEAD_KERNELS_READ_AHEAD_INL
+#define MULTIHEAD_KERNELS_TILE_READ_AHEAD_INL
 #endif
 
 #include "hwy/cache_control.h"

@@ -10,18 +10,18 @@
 // pragmas keep the sums in registers at -O2 as well. Nothing but FMA and loads should be left in the loop over k: what
 // else it does is what other threads of the core make slow (docs/performance.md).
 
-#if defined(MULTIHEAD_KERNELS_MICRO_KERNEL_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_MICRO_KERNEL_INL
-#undef MULTIHEAD_KERNELS_MICRO_KERNEL_INL
+#if defined(MULTIHEAD_KERNELS_PRODUCT_MICRO_KERNEL_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_PRODUCT_MICRO_KERNEL_INL
+#undef MULTIHEAD_KERNELS_PRODUCT_MICRO_KERNEL_INL
 #else
-#define MULTIHEAD_KERNELS_MICRO_KERNEL_INL
+#define MULTIHEAD_KERNELS_PRODUCT_MICRO_KERNEL_INL
 #endif
 
 #include <type_traits>
 
 #include "hwy/highway.h"
 #include "kernels/kernels.hpp"
-#include "kernels/walk-inl.hpp"
+#include "kernels/product/walk-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -1,14 +1,14 @@
 // The workspace of a forward block.
 
-#if defined(MULTIHEAD_KERNELS_BLOCK_LAYOUT_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_BLOCK_LAYOUT_INL
-#undef MULTIHEAD_KERNELS_BLOCK_LAYOUT_INL
+#if defined(MULTIHEAD_KERNELS_FORWARD_BLOCK_LAYOUT_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_FORWARD_BLOCK_LAYOUT_INL
+#undef MULTIHEAD_KERNELS_FORWARD_BLOCK_LAYOUT_INL
 #else
-#define MULTIHEAD_KERNELS_BLOCK_LAYOUT_INL
+#define MULTIHEAD_KERNELS_FORWARD_BLOCK_LAYOUT_INL
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/key_tile-inl.hpp"
+#include "kernels/tile/key_tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -1,17 +1,17 @@
 // Storage types <-> the arithmetic type, one row at a time. f32 of bf16 and f16 is exact; back, round to nearest even.
 
-#if defined(MULTIHEAD_KERNELS_CONVERT_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_CONVERT_INL
-#undef MULTIHEAD_KERNELS_CONVERT_INL
+#if defined(MULTIHEAD_KERNELS_SIMD_CONVERT_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_SIMD_CONVERT_INL
+#undef MULTIHEAD_KERNELS_SIMD_CONVERT_INL
 #else
-#define MULTIHEAD_KERNELS_CONVERT_INL
+#define MULTIHEAD_KERNELS_SIMD_CONVERT_INL
 #endif
 
 #include <cstring>
 
 #include "hwy/highway.h"
 #include "kernels/kernels.hpp"
-#include "kernels/micro_kernel-inl.hpp"
+#include "kernels/product/micro_kernel-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -1,15 +1,15 @@
 // The workspace of a decode task.
 
-#if defined(MULTIHEAD_KERNELS_DECODE_LAYOUT_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_DECODE_LAYOUT_INL
-#undef MULTIHEAD_KERNELS_DECODE_LAYOUT_INL
+#if defined(MULTIHEAD_KERNELS_DECODE_DECODE_LAYOUT_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_DECODE_DECODE_LAYOUT_INL
+#undef MULTIHEAD_KERNELS_DECODE_DECODE_LAYOUT_INL
 #else
-#define MULTIHEAD_KERNELS_DECODE_LAYOUT_INL
+#define MULTIHEAD_KERNELS_DECODE_DECODE_LAYOUT_INL
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/dot-inl.hpp"
-#include "kernels/tile-inl.hpp"
+#include "kernels/product/dot-inl.hpp"
+#include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

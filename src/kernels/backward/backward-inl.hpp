@@ -8,16 +8,16 @@
 // the cache and are written once; dQ is added to in key order, so its bits do not depend on threads. Sums for dK and dV
 // are taken over a run of several query tiles at once.
 
-#if defined(MULTIHEAD_KERNELS_BACKWARD_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_BACKWARD_INL
-#undef MULTIHEAD_KERNELS_BACKWARD_INL
+#if defined(MULTIHEAD_KERNELS_BACKWARD_BACKWARD_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_BACKWARD_BACKWARD_INL
+#undef MULTIHEAD_KERNELS_BACKWARD_BACKWARD_INL
 #else
-#define MULTIHEAD_KERNELS_BACKWARD_INL
+#define MULTIHEAD_KERNELS_BACKWARD_BACKWARD_INL
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/finish-inl.hpp"
-#include "kernels/score_gradient-inl.hpp"
+#include "kernels/forward/finish-inl.hpp"
+#include "kernels/backward/score_gradient-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

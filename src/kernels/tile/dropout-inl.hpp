@@ -1,15 +1,15 @@
 // Dropout of a tile of probabilities: kept ones times 1/(1-p), the others 0. The choice is dropout_keeps()'s.
 
-#if defined(MULTIHEAD_KERNELS_DROPOUT_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_DROPOUT_INL
-#undef MULTIHEAD_KERNELS_DROPOUT_INL
+#if defined(MULTIHEAD_KERNELS_TILE_DROPOUT_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_TILE_DROPOUT_INL
+#undef MULTIHEAD_KERNELS_TILE_DROPOUT_INL
 #else
-#define MULTIHEAD_KERNELS_DROPOUT_INL
+#define MULTIHEAD_KERNELS_TILE_DROPOUT_INL
 #endif
 
 #include "core/philox.hpp"
 #include "hwy/highway.h"
-#include "kernels/scores-inl.hpp"
+#include "kernels/tile/scores-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

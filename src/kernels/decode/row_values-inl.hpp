@@ -5,15 +5,15 @@
 // A value row is read once, converted in registers and used for all query rows. Sums are in the order of the keys,
 // however rows are grouped.
 
-#if defined(MULTIHEAD_KERNELS_ROW_VALUES_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_ROW_VALUES_INL
-#undef MULTIHEAD_KERNELS_ROW_VALUES_INL
+#if defined(MULTIHEAD_KERNELS_DECODE_ROW_VALUES_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_DECODE_ROW_VALUES_INL
+#undef MULTIHEAD_KERNELS_DECODE_ROW_VALUES_INL
 #else
-#define MULTIHEAD_KERNELS_ROW_VALUES_INL
+#define MULTIHEAD_KERNELS_DECODE_ROW_VALUES_INL
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/dot-inl.hpp"
+#include "kernels/product/dot-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

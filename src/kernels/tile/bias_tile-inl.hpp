@@ -1,17 +1,17 @@
 // Additive bias and boolean mask of one pair of tiles, as one tile of numbers in which -infinity means hidden.
 
-#if defined(MULTIHEAD_KERNELS_BIAS_TILE_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_BIAS_TILE_INL
-#undef MULTIHEAD_KERNELS_BIAS_TILE_INL
+#if defined(MULTIHEAD_KERNELS_TILE_BIAS_TILE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_TILE_BIAS_TILE_INL
+#undef MULTIHEAD_KERNELS_TILE_BIAS_TILE_INL
 #else
-#define MULTIHEAD_KERNELS_BIAS_TILE_INL
+#define MULTIHEAD_KERNELS_TILE_BIAS_TILE_INL
 #endif
 
 #include <algorithm>
 #include <cstdint>
 
 #include "hwy/highway.h"
-#include "kernels/tile-inl.hpp"
+#include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -1,10 +1,10 @@
 // How a product goes over k, and what it asks for meanwhile.
 
-#if defined(MULTIHEAD_KERNELS_WALK_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_WALK_INL
-#undef MULTIHEAD_KERNELS_WALK_INL
+#if defined(MULTIHEAD_KERNELS_PRODUCT_WALK_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_PRODUCT_WALK_INL
+#undef MULTIHEAD_KERNELS_PRODUCT_WALK_INL
 #else
-#define MULTIHEAD_KERNELS_WALK_INL
+#define MULTIHEAD_KERNELS_PRODUCT_WALK_INL
 #endif
 
 #include <algorithm>

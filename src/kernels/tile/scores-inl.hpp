@@ -5,18 +5,18 @@
 //
 // Bias and boolean mask become one tile of numbers in which -infinity means hidden: one mechanism, one path.
 
-#if defined(MULTIHEAD_KERNELS_SCORES_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_SCORES_INL
-#undef MULTIHEAD_KERNELS_SCORES_INL
+#if defined(MULTIHEAD_KERNELS_TILE_SCORES_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_TILE_SCORES_INL
+#undef MULTIHEAD_KERNELS_TILE_SCORES_INL
 #else
-#define MULTIHEAD_KERNELS_SCORES_INL
+#define MULTIHEAD_KERNELS_TILE_SCORES_INL
 #endif
 
 #include <cmath>
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
-#include "kernels/bias_tile-inl.hpp"
+#include "kernels/tile/bias_tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
