@@ -9,13 +9,17 @@
 
 #include "hwy/highway.h"
 #include "kernels/backward/backward-inl.hpp"
-#include "kernels/forward/combine-inl.hpp"
-#include "kernels/decode/decode-inl.hpp"
-#include "kernels/forward/forward-inl.hpp"
 #include "kernels/backward/input_gradients-inl.hpp"
+#include "kernels/decode/decode-inl.hpp"
+#include "kernels/decode/decode_layout-inl.hpp"
+#include "kernels/forward/block_layout-inl.hpp"
+#include "kernels/forward/combine-inl.hpp"
+#include "kernels/forward/forward-inl.hpp"
 #include "kernels/kernels.hpp"
+#include "kernels/product/dot-inl.hpp"
 #include "kernels/product/matmul-inl.hpp"
 #include "kernels/product/row_dots-inl.hpp"
+#include "kernels/simd/basics-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -15,9 +15,20 @@
 #define MULTIHEAD_KERNELS_BACKWARD_BACKWARD_INL
 #endif
 
+#include <algorithm>
+#include <type_traits>
+
 #include "hwy/highway.h"
-#include "kernels/forward/finish-inl.hpp"
+#include "kernels/backward/backward_layout-inl.hpp"
 #include "kernels/backward/score_gradient-inl.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/product/micro_kernel-inl.hpp"
+#include "kernels/product/walk-inl.hpp"
+#include "kernels/simd/basics-inl.hpp"
+#include "kernels/tile/key_tile-inl.hpp"
+#include "kernels/tile/lane_rows-inl.hpp"
+#include "kernels/tile/scores-inl.hpp"
+#include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -7,8 +7,13 @@
 #define MULTIHEAD_KERNELS_BACKWARD_BACKWARD_LAYOUT_INL
 #endif
 
+#include <algorithm>
+
 #include "hwy/highway.h"
-#include "kernels/tile/key_tile-inl.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/simd/basics-inl.hpp"
+#include "kernels/tile/bias_tile-inl.hpp"
+#include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -13,10 +13,24 @@
 #define MULTIHEAD_KERNELS_BACKWARD_SCORE_GRADIENT_INL
 #endif
 
+#include <algorithm>
+
 #include "hwy/highway.h"
 #include "kernels/backward/backward_layout-inl.hpp"
+#include "kernels/backward/dot_tile-inl.hpp"
+#include "kernels/kernels.hpp"
 #include "kernels/product/dot-inl.hpp"
+#include "kernels/product/micro_kernel-inl.hpp"
+#include "kernels/product/prefetcher-inl.hpp"
+#include "kernels/simd/basics-inl.hpp"
+#include "kernels/simd/convert-inl.hpp"
+#include "kernels/simd/exp-inl.hpp"
+#include "kernels/simd/transpose-inl.hpp"
+#include "kernels/tile/bias_tile-inl.hpp"
 #include "kernels/tile/dropout-inl.hpp"
+#include "kernels/tile/key_tile-inl.hpp"
+#include "kernels/tile/scores-inl.hpp"
+#include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
@@ -46,7 +60,7 @@ HWY_INLINE TileRows<T> RowsAsTheyLie(const ConstRows& from, const Lanes<T>& lane
                                      T* to) {
   constexpr index_t kNear = 1024 / sizeof(T);
   const index_t last = lanes.num_rows - 1;
-  bool direct = from.dtype == (sizeof(T) == 8 ? DType::f64 : DType::f32) && width % kVectorLanes<T> == 0 &&
+  bool direct = from.dtype == kDType<T> && width % kVectorLanes<T> == 0 &&
                 from.token_stride > 0 && from.token_stride < kNear && lanes.head[0] == lanes.head[last] &&
                 lanes.query[last] - lanes.query[0] == last;
   for (index_t n = 0; n < lanes.num_rows; ++n) direct = direct && weight[n] != T{0};
@@ -101,14 +115,14 @@ struct ScoreGradient {
     RowsOf(dout_rows, lanes, scores.head_dim_v, T{1}, layout.douts);
   }
 
-  /// Asks for rows that Load will take in next, so that they come while this tile is worked on.
+  /// Prefetches the rows that Load takes next, while this tile is computed.
   HWY_INLINE void Prefetch(index_t first_row, index_t num_rows) const {
     if (num_rows <= 0) return;
     const QueryRange queries = QueriesOf(scores, first_row, num_rows);
     const bool by_query = QueryByQuery(scores);
     for (index_t g = by_query ? 0 : queries.group_head; g < (by_query ? scores.num_heads : queries.group_head + 1); ++g) {
-      PrefetchRows(scores.q, scores.heads[g], scores.head_dim, queries.begin, queries.end, 0, 1);
-      PrefetchRows(args.dout, scores.heads[g], scores.head_dim_v, queries.begin, queries.end, 0, 1);
+      PrefetchBurst(scores.q, scores.heads[g], scores.head_dim, queries.begin, queries.end, PrefetchTo::l2);
+      PrefetchBurst(args.dout, scores.heads[g], scores.head_dim_v, queries.begin, queries.end, PrefetchTo::l2);
     }
   }
 

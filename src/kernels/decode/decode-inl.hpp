@@ -17,13 +17,25 @@
 #define MULTIHEAD_KERNELS_DECODE_DECODE_INL
 #endif
 
+#include <algorithm>
+
 #include "hwy/highway.h"
 #include "kernels/decode/decode_layout-inl.hpp"
-#include "kernels/product/dot-inl.hpp"
-#include "kernels/tile/dropout-inl.hpp"
-#include "kernels/forward/finish-inl.hpp"
-#include "kernels/tile/row_scores-inl.hpp"
 #include "kernels/decode/row_values-inl.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/product/dot-inl.hpp"
+#include "kernels/product/prefetcher-inl.hpp"
+#include "kernels/simd/basics-inl.hpp"
+#include "kernels/simd/convert-inl.hpp"
+#include "kernels/simd/exp-inl.hpp"
+#include "kernels/tile/bias_tile-inl.hpp"
+#include "kernels/tile/dropout-inl.hpp"
+#include "kernels/tile/final_row-inl.hpp"
+#include "kernels/tile/lane_rows-inl.hpp"
+#include "kernels/tile/probs_rows-inl.hpp"
+#include "kernels/tile/row_scores-inl.hpp"
+#include "kernels/tile/scores-inl.hpp"
+#include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
@@ -48,7 +60,7 @@ struct DecodeChunk {
   const Scores<T>& shared;  // of the first head: what all heads have in common
   DecodeLayout<T> layout;
   Lanes<T> lanes[kMaxDecodeHeads];
-  ReadAhead k_ahead, v_ahead;
+  Prefetcher k_prefetcher, v_prefetcher;
   index_t k_offset[2][kKeysPerDecodeTile], v_offset[2][kKeysPerDecodeTile];  // of this tile and the next
   alignas(64) T tile[kDecodeRows<T> * kKeysPerDecodeTile];                   // [row][key]
   alignas(64) T bias[kKeysPerDecodeTile];                                    // of one row
@@ -89,7 +101,7 @@ struct DecodeChunk {
     for (; origin < last && first < last; origin += kKeysPerDecodeTile) {
       LoadOffsets(origin + kKeysPerDecodeTile, last);
       const KeyRange keys{origin, std::max(first - origin, index_t{0}), std::min(last - origin, kKeysPerDecodeTile)};
-      StartReadingAhead(keys, std::min(last, origin + 2 * kKeysPerDecodeTile));
+      StartPrefetch(keys, std::min(last, origin + 2 * kKeysPerDecodeTile));
       for (index_t h = 0; h < args.num_heads; ++h) Tile(h, keys);
     }
     for (index_t h = 0; h < args.num_heads; ++h) Finish(h);
@@ -104,7 +116,7 @@ struct DecodeChunk {
   }
 
   /// A row of the stream spans all heads of the task.
-  HWY_INLINE void StartReadingAhead(const KeyRange& keys, index_t next_end) {
+  HWY_INLINE void StartPrefetch(const KeyRange& keys, index_t next_end) {
     const index_t next = keys.origin + kKeysPerDecodeTile, num_rows = std::max(next_end - next, index_t{0});
     const index_t quads = (keys.end - keys.begin) / 4 * args.num_heads;
     const auto span = [&](const ConstRows& first, const ConstRows& last, index_t width) {
@@ -113,9 +125,13 @@ struct DecodeChunk {
     };
     const Scores<T>& last = args.heads[args.num_heads - 1].scores;
     const index_t vectors = (shared.head_dim_v + kVectorLanes<T> - 1) / kVectorLanes<T>;
-    k_ahead = ReadAhead(shared.k, k_offset[Side(next)], num_rows, span(shared.k, last.k, shared.head_dim), quads);
-    v_ahead = ReadAhead(shared.v, v_offset[Side(next)], num_rows, span(shared.v, last.v, shared.head_dim_v),
-                        quads * std::max<index_t>(layout.num_rows * vectors / 8, 1));
+    k_prefetcher.Clear();
+    k_prefetcher.Add(shared.k, k_offset[Side(next)], num_rows, span(shared.k, last.k, shared.head_dim), PrefetchTo::l1);
+    k_prefetcher.Spread(quads);
+    v_prefetcher.Clear();
+    v_prefetcher.Add(shared.v, v_offset[Side(next)], num_rows, span(shared.v, last.v, shared.head_dim_v),
+                     PrefetchTo::l1);
+    v_prefetcher.Spread(quads * std::max<index_t>(layout.num_rows * vectors / 8, 1));
   }
 
   HWY_INLINE void Tile(index_t h, const KeyRange& keys) {
@@ -125,7 +141,7 @@ struct DecodeChunk {
         !has_bias && IsPlain(s, lanes[h], keys) && keys.begin % kVectorLanes<T> == 0 && keys.end % kVectorLanes<T> == 0;
     WithType<T>(s.k.dtype, s.k.data, [&](const auto* data) HWY_ATTR {
       DotKeys(ScatteredRows{data, k_offset[Side(keys.origin)], s.head_dim}, keys.begin, keys.end, layout.queries(h),
-              layout.q_row, lanes[h].num_rows, tile, kKeysPerDecodeTile, k_ahead);
+              layout.q_row, lanes[h].num_rows, tile, kKeysPerDecodeTile, k_prefetcher);
     });
     RunningSoftmax<T> state(layout.softmax(h));
     alignas(64) T tile_max[kMaxLanes], factor[kMaxLanes];
@@ -136,20 +152,20 @@ struct DecodeChunk {
       tile_max[n] = plain ? row.Max(tile + n * kKeysPerDecodeTile) : row.Modify(tile + n * kKeysPerDecodeTile, seen);
       if (seen) state.seen[n] = T{1};
     }
-    if (state.Raise(tile_max, lanes[h].num_vectors, factor)) Rescale(h, factor);
+    if (state.Raise(tile_max, lanes[h].num_vectors, factor)) RescaleSums(h, factor);
     Exponentiate(h, keys, state);
     WithType<T>(s.v.dtype, s.v.data, [&](const auto* data) HWY_ATTR {
       const ScatteredRows values{data, v_offset[Side(keys.origin)], s.head_dim_v};
       if (plain || RowsFinite<T>(values, keys.begin, keys.end)) {
         AddValues(values, keys.begin, keys.end, tile, kKeysPerDecodeTile, lanes[h].num_rows, layout.acc(h),
-                  layout.acc_row, v_ahead);
+                  layout.acc_row, v_prefetcher);
       } else {
         AddVisibleValues(h, keys, values);
       }
     });
   }
 
-  HWY_INLINE void Rescale(index_t h, const T* HWY_RESTRICT factor) {
+  HWY_INLINE void RescaleSums(index_t h, const T* HWY_RESTRICT factor) {
     for (index_t n = 0; n < lanes[h].num_rows; ++n) {
       if (factor[n] == T{1}) continue;
       T* HWY_RESTRICT row = layout.acc(h) + n * layout.acc_row;
@@ -196,7 +212,7 @@ struct DecodeChunk {
         p[count++] = tile[n * kKeysPerDecodeTile + j];
       }
       AddValues(ScatteredRows<S>{values.data, seen, values.width}, 0, count, p, kKeysPerDecodeTile, 1,
-                layout.acc(h) + n * layout.acc_row, layout.acc_row, v_ahead);
+                layout.acc(h) + n * layout.acc_row, layout.acc_row, v_prefetcher);
     }
   }
 
@@ -223,12 +239,12 @@ struct DecodeChunk {
         WriteRow(head.out, lanes[h].query[n], lanes[h].head[n], acc, width);
         WriteStatistics(head, lanes[h].head[n], lanes[h].query[n], row);
       }
-      if (head.probs.data != nullptr) FinishProbs(h, n, state.shift[n], factor);
+      if (head.probs.data != nullptr) FinishRowProbs(h, n, state.shift[n], factor);
     }
   }
 
   /// Brings stored probs of a row from the maximum of their time to the last one, times `last`.
-  HWY_INLINE void FinishProbs(index_t h, index_t n, T shift, T last) {
+  HWY_INLINE void FinishRowProbs(index_t h, index_t n, T shift, T last) {
     const ForwardArgs<T>& head = args.heads[h];
     const Tag<T> d;
     for (index_t t = 0; t < layout.num_key_tiles; ++t) {

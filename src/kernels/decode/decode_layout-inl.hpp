@@ -7,8 +7,11 @@
 #define MULTIHEAD_KERNELS_DECODE_DECODE_LAYOUT_INL
 #endif
 
+#include <algorithm>
+
 #include "hwy/highway.h"
-#include "kernels/product/dot-inl.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/simd/basics-inl.hpp"
 #include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();

@@ -12,8 +12,13 @@
 #define MULTIHEAD_KERNELS_DECODE_ROW_VALUES_INL
 #endif
 
+#include <type_traits>
+
 #include "hwy/highway.h"
 #include "kernels/product/dot-inl.hpp"
+#include "kernels/product/prefetcher-inl.hpp"
+#include "kernels/simd/basics-inl.hpp"
+#include "kernels/simd/convert-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
@@ -41,7 +46,7 @@ HWY_INLINE void AddValue(const S* row, index_t rest, const T* HWY_RESTRICT p, in
 template <int NQ, int NC, class T, class S>
 HWY_INLINE void ValueBlock(const ScatteredRows<S>& values, index_t begin, index_t end, const T* HWY_RESTRICT p,
                            index_t p_row, index_t f, index_t rest, T* HWY_RESTRICT acc, index_t acc_row,
-                           ReadAhead& ahead) {
+                           Prefetcher& prefetcher) {
   const Tag<T> d;
   hn::Vec<Tag<T>> sum[NQ][NC];
 #pragma GCC unroll 8
@@ -51,7 +56,7 @@ HWY_INLINE void ValueBlock(const ScatteredRows<S>& values, index_t begin, index_
   }
   index_t j = begin;
   for (; j + 4 <= end; j += 4) {
-    ahead.Step();
+    prefetcher.Step();
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) AddValue<NQ, NC>(values(j + i) + f, rest, p + j + i, p_row, sum);
   }
@@ -66,13 +71,13 @@ HWY_INLINE void ValueBlock(const ScatteredRows<S>& values, index_t begin, index_
 /// All columns of NQ rows, 8 sums or a few less at a time.
 template <int NQ, class T, class S>
 HWY_NOINLINE void ValueRows(const ScatteredRows<S>& values, index_t begin, index_t end, const T* HWY_RESTRICT p,
-                            index_t p_row, T* HWY_RESTRICT acc, index_t acc_row, ReadAhead& ahead) {
+                            index_t p_row, T* HWY_RESTRICT acc, index_t acc_row, Prefetcher& prefetcher) {
   constexpr index_t kLanes = kVectorLanes<T>;
   index_t f = 0;
   const auto columns = [&](auto count) HWY_ATTR {
     constexpr int kCount = decltype(count)::value;
     for (; f + kCount * kLanes <= values.width; f += kCount * kLanes) {
-      ValueBlock<NQ, kCount>(values, begin, end, p, p_row, f, 0, acc, acc_row, ahead);
+      ValueBlock<NQ, kCount>(values, begin, end, p, p_row, f, 0, acc, acc_row, prefetcher);
     }
   };
   if constexpr (NQ == 1) columns(std::integral_constant<int, 8>());
@@ -80,19 +85,19 @@ HWY_NOINLINE void ValueRows(const ScatteredRows<S>& values, index_t begin, index
   columns(std::integral_constant<int, 2>());
   columns(std::integral_constant<int, 1>());
   if (f < values.width) {
-    ValueBlock<NQ, 1>(values, begin, end, p, p_row, f, values.width - f, acc, acc_row, ahead);
+    ValueBlock<NQ, 1>(values, begin, end, p, p_row, f, values.width - f, acc, acc_row, prefetcher);
   }
 }
 
 /// acc += p v over keys [begin, end) of a tile, in their order.
 template <class T, class S>
 HWY_INLINE void AddValues(const ScatteredRows<S>& values, index_t begin, index_t end, const T* HWY_RESTRICT p,
-                          index_t p_row, index_t num_rows, T* HWY_RESTRICT acc, index_t acc_row, ReadAhead& ahead) {
+                          index_t p_row, index_t num_rows, T* HWY_RESTRICT acc, index_t acc_row, Prefetcher& prefetcher) {
   index_t n = 0;
   const auto rows = [&](auto count) HWY_ATTR {
     constexpr int kCount = decltype(count)::value;
     for (; n + kCount <= num_rows; n += kCount) {
-      ValueRows<kCount>(values, begin, end, p + n * p_row, p_row, acc + n * acc_row, acc_row, ahead);
+      ValueRows<kCount>(values, begin, end, p + n * p_row, p_row, acc + n * acc_row, acc_row, prefetcher);
     }
   };
   rows(std::integral_constant<int, 4>());

@@ -9,8 +9,16 @@
 #define MULTIHEAD_KERNELS_FORWARD_COMBINE_INL
 #endif
 
+#include <algorithm>
+
 #include "hwy/highway.h"
-#include "kernels/forward/finish-inl.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/simd/basics-inl.hpp"
+#include "kernels/simd/exp-inl.hpp"
+#include "kernels/tile/final_row-inl.hpp"
+#include "kernels/tile/lane_rows-inl.hpp"
+#include "kernels/tile/probs_rows-inl.hpp"
+#include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -17,12 +17,23 @@
 #define MULTIHEAD_KERNELS_FORWARD_FORWARD_INL
 #endif
 
+#include <algorithm>
+
 #include "hwy/highway.h"
-#include "kernels/tile/dropout-inl.hpp"
+#include "kernels/forward/block_layout-inl.hpp"
 #include "kernels/forward/finish-inl.hpp"
+#include "kernels/forward/probs-inl.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/product/micro_kernel-inl.hpp"
+#include "kernels/product/prefetcher-inl.hpp"
+#include "kernels/product/walk-inl.hpp"
+#include "kernels/simd/basics-inl.hpp"
+#include "kernels/tile/bias_tile-inl.hpp"
+#include "kernels/tile/dropout-inl.hpp"
 #include "kernels/tile/key_tile-inl.hpp"
-#include "kernels/tile/rows_ahead-inl.hpp"
+#include "kernels/tile/lane_rows-inl.hpp"
 #include "kernels/tile/scores-inl.hpp"
+#include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
@@ -38,7 +49,7 @@ struct ForwardBlock {
   const Scores<T>& scores;
   BlockLayout<T> layout;
   index_t first, last;  // keys that some row sees
-  RowsAhead ahead;
+  Prefetcher prefetcher;
   T* tile = nullptr;  // of the pair in hand: scores, then P
 
   HWY_INLINE explicit ForwardBlock(const ForwardArgs<T>& a)
@@ -93,15 +104,15 @@ struct ForwardBlock {
         if (keys.begin >= keys.end) continue;
         if (slot.keys.origin != origin) LoadKeys(index, origin);
         const index_t part = t - first_tile, parts = end_tile - first_tile;
-        ahead.Clear();
-        if (origin + keys.end >= std::min(layout.query_tiles[t].lanes.last_end, last)) AskForOut(t);
+        prefetcher.Clear();
+        if (origin + keys.end >= std::min(layout.query_tiles[t].lanes.last_end, last)) PrefetchOut(t);
         if (origin + kKeysPerForwardTile >= last) {
-          if (args.upcoming != nullptr && end_tile == layout.num_tiles) ahead.AddBlock(*args.upcoming, part, parts);
+          if (args.upcoming != nullptr && end_tile == layout.num_tiles) PrefetchBlock(*args.upcoming, part, parts);
         } else if (next.keys.origin != origin + kKeysPerForwardTile) {
-          PrefetchNext(origin + kKeysPerForwardTile, part, parts);
+          PrefetchKeys(origin + kKeysPerForwardTile, part, parts);
         }
-        if (scores.bias.data != nullptr) AskForBias(first_tile, end_tile, t, origin, end);
-        ahead.Spread((keys.end - keys.begin + scores.head_dim_v) / kRowsPerBlock<kNumVectors>);
+        if (scores.bias.data != nullptr) PrefetchBias(first_tile, end_tile, t, origin, end);
+        prefetcher.Spread((keys.end - keys.begin + scores.head_dim_v) / kRowsPerBlock<kNumVectors>);
         switch (layout.query_tiles[t].lanes.num_vectors) {
           case 1: Tile<1>(t, keys, slot); break;
           case 2: Tile<2>(t, keys, slot); break;
@@ -127,31 +138,44 @@ struct ForwardBlock {
     slot.values_finite = KeySlot<T>::Finite::unknown;
   }
 
-  HWY_INLINE void PrefetchNext(index_t begin, index_t part, index_t parts) const {
+  HWY_INLINE void PrefetchKeys(index_t begin, index_t part, index_t parts) const {
     const index_t end = std::min(begin + kKeysPerForwardTile, last);
     if (scores.pages.table != nullptr) return;
-    if (scores.copy_keys) PrefetchRows(scores.k, 0, scores.head_dim, begin, end, part, parts);
-    if (scores.copy_values) PrefetchRows(scores.v, 0, scores.head_dim_v, begin, end, part, parts);
+    constexpr PrefetchTo kL2 = PrefetchTo::l2;
+    if (scores.copy_keys) PrefetchBurst(scores.k, 0, scores.head_dim, begin, end, kL2, part, parts);
+    if (scores.copy_values) PrefetchBurst(scores.v, 0, scores.head_dim_v, begin, end, kL2, part, parts);
+  }
+
+  /// The first rows of queries, keys and values of the block that this worker probably runs next.
+  HWY_INLINE void PrefetchBlock(const ForwardArgs<T>& block, index_t part, index_t parts) {
+    const Scores<T>& s = block.scores;
+    const QueryRange queries = QueriesOf(s, block.first_row, std::min(block.num_rows, kKeysPerTile));
+    const index_t key_end = std::min(block.key_begin + kKeysPerTile, block.key_end);
+    constexpr PrefetchTo kL2 = PrefetchTo::l2;
+    if (s.pages.table == nullptr) {
+      prefetcher.Add(s.v, 0, s.head_dim_v, block.key_begin, key_end, kL2, part, parts);
+      prefetcher.Add(s.k, 0, s.head_dim, block.key_begin, key_end, kL2, part, parts);
+    }
+    prefetcher.Add(s.q, s.heads[queries.group_head], s.head_dim, queries.begin, queries.end, kL2, part, parts);
   }
 
   /// Rows of `out` that query tile t will write, of its first head.
-  HWY_INLINE void AskForOut(index_t t) {
+  HWY_INLINE void PrefetchOut(index_t t) {
     if (args.upcoming == nullptr || args.partial_acc != nullptr) return;
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     const QueryRange queries = QueriesOf(scores, args.first_row + layout.first_row(t), lanes.num_rows);
     const index_t query = queries.begin, end = queries.end;
-    ahead.Add(args.out, lanes.head[0], scores.head_dim_v, query, end, 0, 1, RowsAhead::Use::write);
+    prefetcher.Add(args.out, lanes.head[0], scores.head_dim_v, query, end, PrefetchTo::write);
   }
 
   /// The bias of the pair that follows (t, origin) in its group, of its first head.
-  HWY_INLINE void AskForBias(index_t first_tile, index_t end_tile, index_t t, index_t origin, index_t end) {
+  HWY_INLINE void PrefetchBias(index_t first_tile, index_t end_tile, index_t t, index_t origin, index_t end) {
     if (++t == end_tile) t = first_tile, origin += kKeysPerForwardTile;
     if (origin >= end || scores.bias.key_stride != 1 || scores.bias.query_stride == 0) return;
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     const index_t query = lanes.query[0], query_end = std::min(query + lanes.num_rows, scores.seqlen_q);
-    constexpr DType dtype = sizeof(T) == 8 ? DType::f64 : DType::f32;
-    const ConstRows rows{scores.bias.data + origin, dtype, scores.bias.query_stride, scores.bias.head_stride};
-    ahead.Add(rows, lanes.head[0], std::min(kKeysPerForwardTile, last - origin), query, query_end, 0, 1);
+    const ConstRows rows{scores.bias.data + origin, kDType<T>, scores.bias.query_stride, scores.bias.head_stride};
+    prefetcher.Add(rows, lanes.head[0], std::min(kKeysPerForwardTile, last - origin), query, query_end, PrefetchTo::l2);
   }
 
   HWY_INLINE bool ValuesFinite(KeySlot<T>& slot) const {
@@ -218,7 +242,7 @@ struct ForwardBlock {
                            index_t lane = 0) {
     Product<NV>(keys.end - keys.begin, scores.head_dim, k_rows.data + keys.begin * k_rows.stride, k_rows.stride, One(),
                 layout.queries(t) + lane, kRow, tile + keys.begin * kRow + lane, kRow, SetZero(),
-                AndAsk<Finish>{finish, &ahead});
+                ThenPrefetch<Finish>{finish, &prefetcher});
   }
 
   template <int S, int NV>
@@ -262,12 +286,12 @@ struct ForwardBlock {
       const auto product = [&](auto start, auto walk) HWY_ATTR {
         Product<NV - S>(scores.head_dim_v, num_keys, v_rows.data + begin * v_rows.stride, One(), v_rows.stride,
                         tile + begin * kRow + kLane, kRow, layout.acc(t) + kLane, kRow, start,
-                        AndAsk<Nothing>{Nothing(), &ahead}, walk);
+                        ThenPrefetch<Nothing>{Nothing(), &prefetcher}, walk);
       };
       const auto accumulate = [&](auto start) HWY_ATTR {
 #if HWY_TARGET <= HWY_AVX3
         if constexpr (NV - S == kNumVectors) {
-          if (scores.head_dim_v >= kWide) return product(start, NextColumns<T>());
+          if (scores.head_dim_v >= kWide) return product(start, PrefetchColumns<T>());
         }
 #endif
         product(start, Whole());

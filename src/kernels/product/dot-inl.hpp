@@ -15,8 +15,9 @@
 #include <algorithm>
 
 #include "hwy/highway.h"
-#include "kernels/tile/key_tile-inl.hpp"
-#include "kernels/tile/read_ahead-inl.hpp"
+#include "kernels/product/prefetcher-inl.hpp"
+#include "kernels/simd/basics-inl.hpp"
+#include "kernels/simd/convert-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
@@ -27,12 +28,6 @@ inline constexpr int kKeysPerDot = 4;
 /// Most rows of a kv head whose scores are computed this way. They fit the lanes of one tile.
 template <class T>
 inline constexpr index_t kDecodeRows = kTileLanes<T> < 8 ? kTileLanes<T> : 8;
-
-/// Length of a row in whole vectors.
-template <class T>
-HWY_INLINE index_t VectorWidth(index_t width) {
-  return (width + kVectorLanes<T> - 1) / kVectorLanes<T> * kVectorLanes<T>;
-}
 
 /// Rows of storage type S: row j is at data + offset[j].
 template <class S>
@@ -132,7 +127,7 @@ HWY_INLINE void DotBlock(const S* const* keys, index_t width, const T* HWY_RESTR
 template <class T, class S>
 HWY_NOINLINE void DotKeys(const ScatteredRows<S>& keys, index_t begin, index_t end, const T* HWY_RESTRICT q,
                           index_t q_row, index_t num_rows, T* HWY_RESTRICT scores, index_t scores_row,
-                          ReadAhead& ahead) {
+                          Prefetcher& prefetcher) {
   for (index_t j = begin / kKeysPerDot * kKeysPerDot; j < end; j += kKeysPerDot) {
     const S* rows[kKeysPerDot];
     if (j >= begin && j + kKeysPerDot <= end) {
@@ -140,7 +135,7 @@ HWY_NOINLINE void DotKeys(const ScatteredRows<S>& keys, index_t begin, index_t e
     } else {
       for (int i = 0; i < kKeysPerDot; ++i) rows[i] = keys(std::clamp<index_t>(j + i, begin, end - 1));
     }
-    ahead.Step();
+    prefetcher.Step();
     index_t n = 0;
     for (; n + 4 <= num_rows; n += 4) {  // a key is converted once
       DotBlock<4, 2>(rows, keys.width, q + n * q_row, q_row, scores + n * scores_row + j, scores_row);
@@ -151,28 +146,6 @@ HWY_NOINLINE void DotKeys(const ScatteredRows<S>& keys, index_t begin, index_t e
     }
     if (n < num_rows) {
       DotBlock<1, 4>(rows, keys.width, q + n * q_row, q_row, scores + n * scores_row + j, scores_row);
-    }
-  }
-}
-
-/// The same scores as tile[key][lane], from queries[feature][lane]: what backward recomputes has the bits that decode
-/// had. `q` is room for num_rows rows of VectorWidth.
-template <class T>
-HWY_NOINLINE void DotTile(const KeyRange& range, const TileRows<T>& keys, index_t width, index_t num_rows,
-                          const T* HWY_RESTRICT queries, T* HWY_RESTRICT q, T* HWY_RESTRICT tile) {
-  const index_t q_row = VectorWidth<T>(width);
-  T scores[kDecodeRows<T> * kKeysPerTile];
-  index_t offset[kKeysPerTile];
-  for (index_t j = 0; j < range.end; ++j) offset[j] = j * keys.stride;
-  for (index_t n = 0; n < num_rows; ++n) {
-    for (index_t f = 0; f < q_row; ++f) q[n * q_row + f] = f < width ? queries[f * kTileLanes<T> + n] : T{0};
-  }
-  ReadAhead none;
-  DotKeys(ScatteredRows<T>{keys.data, offset, width}, range.begin, range.end, q, q_row, num_rows, scores, kKeysPerTile,
-          none);
-  for (index_t j = range.begin; j < range.end; ++j) {
-    for (index_t n = 0; n < kTileLanes<T>; ++n) {
-      tile[j * kTileLanes<T> + n] = n < num_rows ? scores[n * kKeysPerTile + j] : T{0};
     }
   }
 }

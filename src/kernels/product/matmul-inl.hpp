@@ -13,6 +13,10 @@
 #include <algorithm>
 
 #include "hwy/highway.h"
+#include "kernels/kernels.hpp"
+#include "kernels/product/micro_kernel-inl.hpp"
+#include "kernels/product/walk-inl.hpp"
+#include "kernels/simd/basics-inl.hpp"
 #include "kernels/simd/transpose-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -38,11 +42,11 @@ HWY_INLINE void MatmulRows(const MatmulArgs<T>& args, index_t first, index_t num
                 c_row, start, Nothing(), walk);
   };
   if (args.a_k != 1) {
-    product(args.a_k, NextRows<T>());
+    product(args.a_k, PrefetchRows<T>());
   } else if (args.next == nullptr) {
-    product(One(), NextRows<T>());
+    product(One(), PrefetchRows<T>());
   } else {
-    product(One(), NextPanel<T>(args.next, args.num_k * kLanes, num_rows, kRowsPerBlock<NV>, args.num_k));
+    product(One(), PrefetchPanel<T>(args.next, args.num_k * kLanes, num_rows, kRowsPerBlock<NV>, args.num_k));
   }
 }
 

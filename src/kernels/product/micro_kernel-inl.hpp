@@ -20,22 +20,17 @@
 #include <type_traits>
 
 #include "hwy/highway.h"
-#include "kernels/kernels.hpp"
 #include "kernels/product/walk-inl.hpp"
+#include "kernels/simd/basics-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class T>
-using Tag = hn::ScalableTag<T>;
-
 /// A stride that is known at compile time: it goes into addresses and costs no instruction.
 template <index_t N>
 using Fixed = std::integral_constant<index_t, N>;
 using One = Fixed<1>;
-
-inline constexpr int kNumVectors = 3;
 
 /// Rows of a register block NV vectors wide. Narrow blocks are higher: too few sums would wait for one another, and
 /// every broadcast of A would serve too few of them.
@@ -51,12 +46,6 @@ inline constexpr int kRowsPerBlock = NV == 1   ? 8
                                      : NV == 2 ? 6
                                                : 4;
 #endif
-
-/// Lanes of one vector, and of a full tile. Targets with vectors of unknown length are disabled (kernels.cpp).
-template <class T>
-inline constexpr index_t kVectorLanes = HWY_LANES(T);
-template <class T>
-inline constexpr index_t kTileLanes = kNumVectors * kVectorLanes<T>;
 
 /// How a block begins and ends. All are passed by value and inlined.
 struct SetZero {  // C = sum
@@ -144,16 +133,16 @@ HWY_INLINE void MicroKernel(index_t num_k, Walk walk, const T* HWY_RESTRICT a, A
   };
   index_t k = 0;
   for (; k + Walk::kUnroll <= num_k; k += Walk::kUnroll) {
-    const auto ask_and_step = [&](int u) HWY_ATTR {
-      walk.template Ask<MR>(u, a, a_row);
+    const auto prefetch_and_step = [&](int u) HWY_ATTR {
+      walk.template Prefetch<MR>(u, a, a_row);
       step();
     };
     if constexpr (MR == kRowsPerBlock<NV>) {
 #pragma GCC unroll 24
-      for (int u = 0; u < Walk::kUnroll; ++u) ask_and_step(u);
+      for (int u = 0; u < Walk::kUnroll; ++u) prefetch_and_step(u);
     } else {  // rows that are left over: less code
 #pragma GCC unroll 2
-      for (int u = 0; u < Walk::kUnroll; ++u) ask_and_step(u);
+      for (int u = 0; u < Walk::kUnroll; ++u) prefetch_and_step(u);
     }
     a += walk.Jump();
   }

@@ -8,6 +8,8 @@
 #endif
 
 #include "hwy/highway.h"
+#include "kernels/kernels.hpp"
+#include "kernels/simd/basics-inl.hpp"
 #include "kernels/simd/convert-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();

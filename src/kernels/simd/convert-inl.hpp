@@ -7,11 +7,11 @@
 #define MULTIHEAD_KERNELS_SIMD_CONVERT_INL
 #endif
 
+#include <cstdint>
 #include <cstring>
 
 #include "hwy/highway.h"
-#include "kernels/kernels.hpp"
-#include "kernels/product/micro_kernel-inl.hpp"
+#include "kernels/simd/basics-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

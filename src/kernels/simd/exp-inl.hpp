@@ -14,6 +14,8 @@
 #define MULTIHEAD_KERNELS_SIMD_EXP_INL
 #endif
 
+#include <cstdint>
+
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -10,8 +10,7 @@
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/kernels.hpp"
-#include "kernels/product/micro_kernel-inl.hpp"
+#include "kernels/simd/basics-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

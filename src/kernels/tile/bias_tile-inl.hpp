@@ -11,6 +11,9 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
+#include "kernels/kernels.hpp"
+#include "kernels/simd/basics-inl.hpp"
+#include "kernels/simd/transpose-inl.hpp"
 #include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();

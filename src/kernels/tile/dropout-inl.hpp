@@ -7,9 +7,13 @@
 #define MULTIHEAD_KERNELS_TILE_DROPOUT_INL
 #endif
 
+#include <cstdint>
+
 #include "core/philox.hpp"
 #include "hwy/highway.h"
-#include "kernels/tile/scores-inl.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/simd/basics-inl.hpp"
+#include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -11,8 +11,11 @@
 #endif
 
 #include "hwy/highway.h"
+#include "kernels/kernels.hpp"
+#include "kernels/simd/basics-inl.hpp"
 #include "kernels/simd/convert-inl.hpp"
 #include "kernels/tile/scores-inl.hpp"
+#include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
@@ -25,16 +28,10 @@ struct TileRows {
   index_t stride;
 };
 
-/// Width of a copied row: an odd number of cache lines, so that rows walk through all sets of the L1.
-template <class T>
-HWY_INLINE index_t PaddedWidth(index_t width) {
-  return ((width + kLine<T> - 1) / kLine<T> | 1) * kLine<T>;
-}
-
 /// True when rows must or shall be copied.
 template <class T>
 HWY_INLINE bool NeedsCopy(const ConstRows& rows, const Pages& pages, bool wanted) {
-  return wanted || pages.table != nullptr || rows.dtype != (sizeof(T) == 8 ? DType::f64 : DType::f32);
+  return wanted || pages.table != nullptr || rows.dtype != kDType<T>;
 }
 
 /// Rows [keys.begin, keys.end) of the tile at keys.origin; `copy` is room for kKeysPerTile rows of PaddedWidth.
@@ -59,18 +56,6 @@ HWY_INLINE TileRows<T> LoadTile(const ConstRows& rows, const Pages& pages, index
     }
   });
   return {copy, padded};
-}
-
-/// Asks the L2 for part `part` of `parts` of rows [begin, end) of a head, ahead of their use: rows far apart defeat the
-/// prefetcher of the CPU. The L1 has no room for what is needed that much later.
-HWY_INLINE void PrefetchRows(const ConstRows& rows, index_t head, index_t width, index_t begin, index_t end,
-                             index_t part, index_t parts) {
-  const index_t size = dtype_bytes(rows.dtype), bytes = width * size, step = rows.token_stride * size;
-  const char* data = static_cast<const char*>(rows.data) + head * rows.head_stride * size;
-  const index_t count = std::max<index_t>(end - begin, 0);
-  for (index_t j = begin + count * part / parts; j < begin + count * (part + 1) / parts; ++j) {
-    for (index_t at = 0; at < bytes; at += 64) __builtin_prefetch(data + j * step + at, 0, 2);
-  }
 }
 
 /// Whether rows [begin, end) hold numbers only.

@@ -7,8 +7,14 @@
 #define MULTIHEAD_KERNELS_TILE_ROW_SCORES_INL
 #endif
 
+#include <algorithm>
+
 #include "hwy/highway.h"
+#include "kernels/kernels.hpp"
+#include "kernels/simd/basics-inl.hpp"
+#include "kernels/tile/bias_tile-inl.hpp"
 #include "kernels/tile/scores-inl.hpp"
+#include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -12,11 +12,13 @@
 #define MULTIHEAD_KERNELS_TILE_SCORES_INL
 #endif
 
-#include <cmath>
+#include <algorithm>
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
-#include "kernels/tile/bias_tile-inl.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/simd/basics-inl.hpp"
+#include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -14,17 +14,13 @@
 #include <limits>
 
 #include "hwy/highway.h"
-#include "kernels/simd/convert-inl.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/simd/basics-inl.hpp"
 #include "kernels/simd/exp-inl.hpp"
-#include "kernels/product/micro_kernel-inl.hpp"
-#include "kernels/simd/transpose-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-template <class T>
-inline constexpr T kInfinity = std::numeric_limits<T>::infinity();
 
 /// Keys of a tile of the forward. Sixteen lanes want 256: their P no longer fits the L1, but the L2 is quick enough, and
 /// sums are loaded, rescaled and stored half as often.
