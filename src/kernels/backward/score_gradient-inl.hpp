@@ -29,6 +29,7 @@
 #include "kernels/tile/bias_tile-inl.hpp"
 #include "kernels/tile/dropout-inl.hpp"
 #include "kernels/tile/key_tile-inl.hpp"
+#include "kernels/tile/score_order-inl.hpp"
 #include "kernels/tile/scores-inl.hpp"
 #include "kernels/tile/tile-inl.hpp"
 
@@ -160,9 +161,9 @@ struct ScoreGradient {
     } else {
       const ScoreModifier<T> modifier = Modifier(keys);
       weigh([&](auto d, auto s, index_t j, index_t n)
-                HWY_ATTR { return modifier.Add(d, Cap(d, modifier, s, j, n), j, n); },
+                HWY_ATTR { return AddTerms(d, s, CapSource{modifier.At(j, n), layout.cap}); },
             [&](auto d, auto x, index_t j, index_t n)
-                HWY_ATTR { return hn::IfThenElseZero(modifier.Visible(d, j, n), x); });
+                HWY_ATTR { return hn::IfThenElseZero(Visible(d, modifier.At(j, n)), x); });
       if (args.dslopes != nullptr) SumSlopes(modifier, keys, NV, to);
     }
     return true;
@@ -177,15 +178,18 @@ struct ScoreGradient {
     return IsPlain(scores, lanes, keys) && bias == BiasTile::none;
   }
 
-  /// Softcap, keeping its derivative 1 - tanh^2 for later.
-  template <class D, class V>
-  HWY_INLINE V Cap(D d, const ScoreModifier<T>& modifier, V s, index_t j, index_t n) const {
-    if (scores.softcap == T{0}) return s;
-    const auto capped = Softcap(d, s, modifier.scores.softcap);
-    const auto t = hn::Div(capped, hn::Set(d, scores.softcap));
-    hn::StoreU(hn::NegMulAdd(t, t, hn::Set(d, T{1})), d, layout.cap + j * kTileLanes<T> + n);
-    return capped;
-  }
+  /// The terms of scores, where the softcap also stores its derivative 1 - tanh^2 for Uncap.
+  struct CapSource : ScoreModifier<T>::Source {
+    T* derivative;  // a tile
+    template <class D>
+    HWY_INLINE hn::Vec<D> Cap(D d, hn::Vec<D> s) const {
+      const T softcap = this->modifier.scores.softcap;
+      const auto capped = Softcap(d, s, softcap);
+      const auto t = hn::Div(capped, hn::Set(d, softcap));
+      hn::StoreU(hn::NegMulAdd(t, t, hn::Set(d, T{1})), d, derivative + this->j * kTileLanes<T> + this->n);
+      return capped;
+    }
+  };
 
   /// Scores to probabilities, and, when nothing comes in between, to their gradients.
   template <int NV, bool kDifferentiate, class Modify, class Hide>

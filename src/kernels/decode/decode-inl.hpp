@@ -31,6 +31,7 @@
 #include "kernels/tile/bias_tile-inl.hpp"
 #include "kernels/tile/dropout-inl.hpp"
 #include "kernels/tile/final_row-inl.hpp"
+#include "kernels/tile/key_tile-inl.hpp"
 #include "kernels/tile/lane_rows-inl.hpp"
 #include "kernels/tile/probs_rows-inl.hpp"
 #include "kernels/tile/row_scores-inl.hpp"
@@ -40,19 +41,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Offsets of rows [first, end), in elements from the rows' data.
-HWY_INLINE void RowOffsets(const ConstRows& rows, const Pages& pages, index_t page_stride, index_t first, index_t end,
-                           index_t* HWY_RESTRICT offset) {
-  for (index_t key = first; key < end; ++key) {
-    if (pages.table == nullptr) {
-      *offset++ = key * rows.token_stride;
-    } else {
-      const index_t page = pages.table[key / pages.page_size * pages.table_stride];
-      *offset++ = page * page_stride + key % pages.page_size * rows.token_stride;
-    }
-  }
-}
 
 template <class T>
 struct DecodeChunk {
@@ -111,8 +99,11 @@ struct DecodeChunk {
 
   HWY_INLINE void LoadOffsets(index_t origin, index_t last) {
     const index_t end = std::min(origin + kKeysPerDecodeTile, last);
-    RowOffsets(shared.k, shared.pages, shared.pages.k_page_stride, origin, end, k_offset[Side(origin)]);
-    RowOffsets(shared.v, shared.pages, shared.pages.v_page_stride, origin, end, v_offset[Side(origin)]);
+    const Pages& pages = shared.pages;
+    for (index_t key = origin; key < end; ++key) {
+      k_offset[Side(origin)][key - origin] = KeyOffset(shared.k, pages, pages.k_page_stride, key);
+      v_offset[Side(origin)][key - origin] = KeyOffset(shared.v, pages, pages.v_page_stride, key);
+    }
   }
 
   /// A row of the stream spans all heads of the task.

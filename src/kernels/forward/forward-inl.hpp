@@ -262,7 +262,7 @@ struct ForwardBlock {
       std::fill_n(seen, NV * kVectorLanes<T>, T{1});
     } else {
       const index_t at = keys.begin * kTileLanes<T>;
-      ScoresOf<NV>(t, keys, k_rows, AddBias<T>{layout.bias + at, tile + at, max, seen});
+      ScoresOf<NV>(t, keys, k_rows, ApplyBias<T>{layout.bias + at, tile + at, max, seen});
     }
   }
 

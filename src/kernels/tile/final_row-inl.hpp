@@ -18,21 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Final statistics of a row, from its running ones.
-template <class T>
-struct FinalRow {
-  T inverse;  // factor of the accumulated values: 1/sum; 0 for a row without visible key; NaN where scores are -inf
-  T max, sum;
-
-  HWY_INLINE FinalRow(T running_max, T running_sum, bool seen) {
-    const bool only_minus_infinity = seen && running_max == -kInfinity<T>;
-    max = running_max;
-    sum = only_minus_infinity ? std::numeric_limits<T>::quiet_NaN() : running_sum;
-    inverse = seen ? T{1} / sum : T{0};
-  }
-};
-
-/// FinalRow::inverse of a vector of rows.
+/// Factor of the accumulated values of rows: 1/sum; 0 for a row without visible key; NaN where all scores are -infinity.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V InverseSums(D d, V max, V sum, V seen) {
   using T = hn::TFromD<D>;
@@ -40,6 +26,19 @@ HWY_INLINE V InverseSums(D d, V max, V sum, V seen) {
   const V total = hn::IfThenElse(only_minus_infinity, hn::Set(d, std::numeric_limits<T>::quiet_NaN()), sum);
   return hn::IfThenElseZero(hn::Ne(seen, hn::Zero(d)), hn::Div(hn::Set(d, T{1}), total));
 }
+
+/// Final statistics of a row, from its running ones.
+template <class T>
+struct FinalRow {
+  T inverse, max, sum;
+
+  HWY_INLINE FinalRow(T running_max, T running_sum, bool seen)
+      : max(running_max),
+        sum(seen && running_max == -kInfinity<T> ? std::numeric_limits<T>::quiet_NaN() : running_sum) {
+    const hn::CappedTag<T, 1> d;
+    inverse = hn::GetLane(InverseSums(d, hn::Set(d, max), hn::Set(d, running_sum), hn::Set(d, seen ? T{1} : T{0})));
+  }
+};
 
 template <class T>
 HWY_INLINE void WriteStatistics(const ForwardArgs<T>& args, index_t head, index_t query, const FinalRow<T>& row) {

@@ -14,6 +14,7 @@
 #include "kernels/kernels.hpp"
 #include "kernels/simd/basics-inl.hpp"
 #include "kernels/simd/convert-inl.hpp"
+#include "kernels/tile/score_order-inl.hpp"
 #include "kernels/tile/scores-inl.hpp"
 #include "kernels/tile/tile-inl.hpp"
 
@@ -34,6 +35,13 @@ HWY_INLINE bool NeedsCopy(const ConstRows& rows, const Pages& pages, bool wanted
   return wanted || pages.table != nullptr || rows.dtype != kDType<T>;
 }
 
+/// Where the row of a key begins, in elements from the rows' data.
+HWY_INLINE index_t KeyOffset(const ConstRows& rows, const Pages& pages, index_t page_stride, index_t key) {
+  if (pages.table == nullptr) return key * rows.token_stride;
+  const index_t page = pages.table[key / pages.page_size * pages.table_stride];
+  return page * page_stride + key % pages.page_size * rows.token_stride;
+}
+
 /// Rows [keys.begin, keys.end) of the tile at keys.origin; `copy` is room for kKeysPerTile rows of PaddedWidth.
 template <class T>
 HWY_INLINE TileRows<T> LoadTile(const ConstRows& rows, const Pages& pages, index_t page_stride, index_t width,
@@ -44,15 +52,7 @@ HWY_INLINE TileRows<T> LoadTile(const ConstRows& rows, const Pages& pages, index
   const index_t padded = PaddedWidth<T>(width);
   WithType<T>(rows.dtype, rows.data, [&](const auto* data) HWY_ATTR {
     for (index_t j = keys.begin; j < keys.end; ++j) {
-      const index_t key = keys.origin + j;
-      const auto* row = data;
-      if (pages.table == nullptr) {
-        row += key * rows.token_stride;
-      } else {
-        const index_t page = pages.table[key / pages.page_size * pages.table_stride];
-        row += page * page_stride + key % pages.page_size * rows.token_stride;
-      }
-      LoadRow(row, width, copy + j * padded);
+      LoadRow(data + KeyOffset(rows, pages, page_stride, keys.origin + j), width, copy + j * padded);
     }
   });
   return {copy, padded};
@@ -105,7 +105,7 @@ HWY_NOINLINE void AccumulateVisible(const ScoreModifier<T>& modifier, const KeyR
       for (index_t j = keys.begin; j < keys.end; ++j) {
         const auto value = hn::Set(d, values.data[j * values.stride + f]);
         const auto next = hn::MulAdd(value, hn::LoadU(d, tile + j * kTileLanes<T> + n), sum);
-        sum = hn::IfThenElse(modifier.Visible(d, j, n), next, sum);
+        sum = hn::IfThenElse(Visible(d, modifier.At(j, n)), next, sum);
       }
       hn::StoreU(sum, d, acc + f * kTileLanes<T> + n);
     }

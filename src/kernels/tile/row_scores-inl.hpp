@@ -1,4 +1,4 @@
-// ScoreModifier's work on scores that lie along the keys: score[key] of one row.
+// Scores of one row whose lanes are keys, row[key], between the product with the keys and the exponential.
 
 #if defined(MULTIHEAD_KERNELS_TILE_ROW_SCORES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_TILE_ROW_SCORES_INL
@@ -13,6 +13,7 @@
 #include "kernels/kernels.hpp"
 #include "kernels/simd/basics-inl.hpp"
 #include "kernels/tile/bias_tile-inl.hpp"
+#include "kernels/tile/score_order-inl.hpp"
 #include "kernels/tile/scores-inl.hpp"
 #include "kernels/tile/tile-inl.hpp"
 
@@ -40,6 +41,39 @@ struct RowOfScores {
     position = static_cast<T>(lanes.query[n] + s.diagonal - range.origin);
   }
 
+  /// What acts on the scores of the vector of keys from j on (score_order-inl.hpp).
+  struct Source {
+    const RowOfScores& row;
+    index_t j;
+    HWY_INLINE bool HasSoftcap() const { return row.scores.softcap != T{0}; }
+    HWY_INLINE bool HasBias() const { return row.bias != nullptr; }
+    HWY_INLINE bool HasAlibi() const { return row.scores.alibi_slopes != nullptr; }
+    template <class D>
+    HWY_INLINE hn::Vec<D> Cap(D d, hn::Vec<D> s) const {
+      return Softcap(d, s, row.scores.softcap);
+    }
+    template <class D>
+    HWY_INLINE hn::Vec<D> Bias(D d) const {
+      return hn::LoadU(d, row.bias + j);
+    }
+    template <class D>
+    HWY_INLINE hn::Vec<D> Slope(D d) const {
+      return hn::Set(d, row.slope);
+    }
+    template <class D>
+    HWY_INLINE hn::Vec<D> Position(D d) const {
+      return hn::Set(d, row.position);
+    }
+    template <class D>
+    HWY_INLINE hn::Vec<D> Key(D d) const {
+      return hn::Iota(d, static_cast<T>(j));
+    }
+    template <class D>
+    HWY_INLINE hn::Mask<D> Inside(D d) const {
+      return hn::And(hn::Ge(Key(d), hn::Set(d, row.begin)), hn::Lt(Key(d), hn::Set(d, row.end)));
+    }
+  };
+
   /// The largest score, when nothing else is to be done.
   HWY_INLINE T Max(const T* HWY_RESTRICT row) const {
     const Tag<T> d;
@@ -55,17 +89,9 @@ struct RowOfScores {
     const auto hidden = hn::Set(d, -kInfinity<T>);
     auto max = hidden, met = hn::Zero(d);
     for (index_t j = keys.begin / kVectorLanes<T> * kVectorLanes<T>; j < keys.end; j += kVectorLanes<T>) {
-      const auto key = hn::Iota(d, static_cast<T>(j));
-      auto s = hn::LoadU(d, row + j);
-      auto visible = hn::And(hn::Ge(key, hn::Set(d, begin)), hn::Lt(key, hn::Set(d, end)));
-      if (scores.softcap != T{0}) s = Softcap(d, s, scores.softcap);
-      if (bias != nullptr) {
-        const auto added = hn::LoadU(d, bias + j);
-        visible = hn::And(visible, hn::Ne(added, hidden));
-        s = hn::Add(s, added);
-      }
-      if (scores.alibi_slopes != nullptr) s = AddAlibi(s, hn::Set(d, slope), hn::Set(d, position), key);
-      s = hn::IfThenElse(visible, s, hidden);
+      const Source source{*this, j};
+      const auto visible = Visible(d, source);
+      const auto s = ModifiedScore(d, hn::LoadU(d, row + j), source, visible);
       met = hn::IfThenElse(visible, hn::Set(d, T{1}), met);
       max = hn::Max(s, max);
       hn::StoreU(s, d, row + j);

@@ -1,9 +1,6 @@
-// What happens to a tile of scores between the product with the keys and the exponential:
+// Scores of a tile whose lanes are queries, tile[key][lane], between the product with the keys and the exponential.
 //
-//   softcap, additive bias and ALiBi, mask          tile[key][lane], keys [begin, end) of the tile that starts at
-//   `origin`
-//
-// Bias and boolean mask become one tile of numbers in which -infinity means hidden: one mechanism, one path.
+// Bias and boolean mask are one tile of numbers in which -infinity means hidden (bias_tile-inl.hpp).
 
 #if defined(MULTIHEAD_KERNELS_TILE_SCORES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_TILE_SCORES_INL
@@ -14,29 +11,15 @@
 
 #include <algorithm>
 
-#include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "kernels/kernels.hpp"
 #include "kernels/simd/basics-inl.hpp"
+#include "kernels/tile/score_order-inl.hpp"
 #include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// c*tanh(s/c). hwy's Tanh is within 4 ulp.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Softcap(D d, V s, hn::TFromD<D> softcap) {
-  const auto cap = hn::Set(d, softcap);
-  const auto capped = hn::Mul(cap, hn::Tanh(d, hn::Div(s, cap)));
-  return hn::IfThenElse(hn::IsNaN(s), s, capped);
-}
-
-/// s - slope * |position - key|.
-template <class V>
-HWY_INLINE V AddAlibi(V s, V slope, V position, V key) {
-  return hn::NegMulAdd(slope, hn::Abs(hn::Sub(position, key)), s);
-}
 
 /// A key relative to the first one of its tile, as a number.
 template <class T>
@@ -64,48 +47,53 @@ struct ScoreModifier {
               [&](index_t n) { return static_cast<T>(lanes.query[n] + s.diagonal - keys.origin); });
   }
 
-  template <class D>
-  HWY_INLINE hn::Mask<D> Visible(D d, index_t j, index_t n) const {
-    const auto key = hn::Set(d, static_cast<T>(j));
-    auto visible = hn::And(hn::Ge(key, hn::LoadU(d, begin + n)), hn::Lt(key, hn::LoadU(d, end + n)));
-    if (bias_tile != nullptr) {
-      const auto bias = hn::LoadU(d, bias_tile + j * kTileLanes<T> + n);
-      visible = hn::And(visible, hn::Ne(bias, hn::Set(d, -kInfinity<T>)));
+  /// What acts on the scores of key j and the vector of lanes from n on (score_order-inl.hpp).
+  struct Source {
+    const ScoreModifier& modifier;
+    index_t j, n;
+    HWY_INLINE bool HasSoftcap() const { return modifier.scores.softcap != T{0}; }
+    HWY_INLINE bool HasBias() const { return modifier.bias_tile != nullptr; }
+    HWY_INLINE bool HasAlibi() const { return modifier.scores.alibi_slopes != nullptr; }
+    template <class D>
+    HWY_INLINE hn::Vec<D> Cap(D d, hn::Vec<D> s) const {
+      return Softcap(d, s, modifier.scores.softcap);
     }
-    return visible;
-  }
-
-  HWY_INLINE bool VisibleAt(index_t j, index_t n) const {
-    const T key = static_cast<T>(j);
-    return key >= begin[n] && key < end[n] &&
-           (bias_tile == nullptr || bias_tile[j * kTileLanes<T> + n] != -kInfinity<T>);
-  }
-
-  /// Bias and ALiBi.
-  template <class D, class V>
-  HWY_INLINE V Add(D d, V s, index_t j, index_t n) const {
-    if (bias_tile != nullptr) s = hn::Add(s, hn::LoadU(d, bias_tile + j * kTileLanes<T> + n));
-    if (scores.alibi_slopes != nullptr) {
-      s = AddAlibi(s, hn::LoadU(d, slope + n), hn::LoadU(d, position + n), hn::Set(d, static_cast<T>(j)));
+    template <class D>
+    HWY_INLINE hn::Vec<D> Bias(D d) const {
+      return hn::LoadU(d, modifier.bias_tile + j * kTileLanes<T> + n);
     }
-    return s;
-  }
+    template <class D>
+    HWY_INLINE hn::Vec<D> Slope(D d) const {
+      return hn::LoadU(d, modifier.slope + n);
+    }
+    template <class D>
+    HWY_INLINE hn::Vec<D> Position(D d) const {
+      return hn::LoadU(d, modifier.position + n);
+    }
+    template <class D>
+    HWY_INLINE hn::Vec<D> Key(D d) const {
+      return hn::Set(d, static_cast<T>(j));
+    }
+    template <class D>
+    HWY_INLINE hn::Mask<D> Inside(D d) const {
+      return hn::And(hn::Ge(Key(d), hn::LoadU(d, modifier.begin + n)), hn::Lt(Key(d), hn::LoadU(d, modifier.end + n)));
+    }
+  };
+  HWY_INLINE Source At(index_t j, index_t n) const { return {*this, j, n}; }
 
   /// Applies all of it to tile[key][lane]; raises tile_max and seen.
   HWY_NOINLINE void Apply(const KeyRange& keys, int num_vectors, const Cuts& cuts, T* HWY_RESTRICT tile,
                           T* HWY_RESTRICT tile_max, T* HWY_RESTRICT seen) const {
     const Tag<T> d;
-    const auto hidden = hn::Set(d, -kInfinity<T>), one = hn::Set(d, T{1});
+    const auto one = hn::Set(d, T{1});
     for (int v = 0; v < num_vectors; ++v) {
       const index_t n = v * kVectorLanes<T>;
       auto max = hn::LoadU(d, tile_max + n), met = hn::LoadU(d, seen + n);
       for (index_t j = keys.begin; j < std::min(keys.end, cuts.at[v + 1]); ++j) {
         T* HWY_RESTRICT at = tile + j * kTileLanes<T> + n;
-        auto s = hn::LoadU(d, at);
-        if (scores.softcap != T{0}) s = Softcap(d, s, scores.softcap);
-        s = Add(d, s, j, n);
-        const auto visible = Visible(d, j, n);
-        s = hn::IfThenElse(visible, s, hidden);
+        const Source source = At(j, n);
+        const auto visible = Visible(d, source);
+        const auto s = ModifiedScore(d, hn::LoadU(d, at), source, visible);
         met = hn::IfThenElse(visible, one, met);
         max = hn::Max(s, max);
         hn::StoreU(s, d, at);
@@ -131,16 +119,26 @@ HWY_INLINE bool IsPlain(const Scores<T>& scores, const Lanes<T>& lanes, const Ke
   return plain.begin == keys.begin && plain.end == keys.end;
 }
 
-/// End of the product with plain keys that have a bias, as ScoreModifier::Apply would do it: C += bias, hidden where
-/// that is -infinity, whatever the product was; raises max and seen.
+/// What acts on scores that need nothing but their bias (score_order-inl.hpp).
 template <class T>
-struct AddBias {
+struct BiasSource {
+  const T* at;
+  static HWY_INLINE constexpr bool HasBias() { return true; }
+  template <class D>
+  HWY_INLINE hn::Vec<D> Bias(D d) const {
+    return hn::LoadU(d, at);
+  }
+};
+
+/// End of the product with keys that need nothing but their bias: what ScoreModifier::Apply would do, while the scores are in
+/// registers. Raises max and seen.
+template <class T>
+struct ApplyBias {
   const T* bias;   // of the product's first row
   const T* first;  // where that row goes; rows are those of a tile
   T *max, *seen;
   template <int MR, int NV, class D>
   HWY_INLINE void Block(D d, hn::Vec<D> (&sum)[MR][NV], const T* c) const {
-    const auto hidden = hn::Set(d, -kInfinity<T>);
     const T* const at = bias + (c - first);
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) {
@@ -148,9 +146,9 @@ struct AddBias {
       auto largest = hn::LoadU(d, max + n), met = hn::LoadU(d, seen + n);
 #pragma GCC unroll 16
       for (int r = 0; r < MR; ++r) {
-        const auto b = hn::LoadU(d, at + r * kTileLanes<T> + n);
-        const auto visible = hn::Ne(b, hidden);
-        sum[r][v] = hn::IfThenElse(visible, hn::Add(sum[r][v], b), hidden);
+        const BiasSource<T> source{at + r * kTileLanes<T> + n};
+        const auto visible = Visible(d, source);
+        sum[r][v] = ModifiedScore(d, sum[r][v], source, visible);
         met = hn::IfThenElse(visible, hn::Set(d, T{1}), met);
         largest = hn::Max(sum[r][v], largest);
       }
