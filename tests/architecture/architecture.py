@@ -8,6 +8,8 @@ import pathlib
 import re
 import sys
 
+import true_includes
+
 # One row a level, lowest first. A folder uses the folders of lower rows, never its own row's others nor a higher row's.
 LEVELS = [
     ["core"],
@@ -51,7 +53,7 @@ LIBRARIES = {
 }
 SYSTEM = re.compile(r"[a-z_]+|(sys/)?[a-z_]+\.h|c(std)?[a-z]+")  # C++ and POSIX headers
 
-LINES = {"header": 150, "kernel": 250, "example": 60, "source": 400}
+LINES = {"header": 150, "kernel": 300, "example": 60, "source": 400}
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -145,7 +147,7 @@ def check(root):
             fault = fault_of_include(root, file, *found.groups())
             if fault:
                 faults.append(f"{file}:{number}: {found.group(2)}: {fault}")
-    return faults, num_includes
+    return faults + true_includes.faults(root), num_includes
 
 
 def main():

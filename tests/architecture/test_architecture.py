@@ -79,12 +79,48 @@ class Includes(unittest.TestCase):
         self.expect("src/nn/linear.cpp", '"nowhere.hpp"', "not found under src/ or include/")
 
 
+class Kernels(unittest.TestCase):
+    TILE = "struct Lanes {\n  int n;\n};\n"
+
+    def expect(self, files, *faults):
+        self.assertEqual([fault for fault in faults_of(files) if fault.startswith("src/kernels")], list(faults))
+
+    def test_what_is_named_is_included(self):
+        tile = {"src/kernels/tile/tile-inl.hpp": self.TILE}
+        uses = "inline void Use(Lanes& lanes) { std::min(1, 2); }\n"
+        self.expect(tile | {"src/kernels/forward/a-inl.hpp":
+                            '#include <algorithm>\n#include "kernels/tile/tile-inl.hpp"\n' + uses})
+        self.expect(tile | {"src/kernels/forward/a-inl.hpp": '#include "kernels/tile/tile-inl.hpp"\n' + uses},
+                    "src/kernels/forward/a-inl.hpp:1: must include algorithm, whose names it uses")
+        self.expect(tile | {"src/kernels/forward/a-inl.hpp": "#include <algorithm>\n" + uses},
+                    "src/kernels/forward/a-inl.hpp:1: must include kernels/tile/tile-inl.hpp, whose names it uses")
+
+    def test_what_is_not_named_is_not_included(self):
+        self.expect({"src/kernels/tile/tile-inl.hpp": self.TILE,
+                     "src/kernels/forward/a-inl.hpp": '#include "kernels/tile/tile-inl.hpp"\n// Lanes in a comment\n'},
+                    "src/kernels/forward/a-inl.hpp:1: includes kernels/tile/tile-inl.hpp, of which it uses nothing")
+
+    def test_rooms_point_downwards(self):
+        self.expect({"src/kernels/decode/d-inl.hpp": '#include "kernels/forward/f-inl.hpp"\ninline void Rows() { Ends(); }\n',
+                     "src/kernels/forward/f-inl.hpp": "inline void Ends() {}\n"},
+                    "src/kernels/decode/d-inl.hpp:1: kernels/forward/f-inl.hpp: "
+                    "kernels/decode must not use kernels/forward: it is not below it")
+        self.expect({"src/kernels/attic/d-inl.hpp": '#include "kernels/tile/f-inl.hpp"\ninline void A() { Ends(); }\n',
+                     "src/kernels/tile/f-inl.hpp": "inline void Ends() {}\n"},
+                    "src/kernels/attic/d-inl.hpp:1: kernels/tile/f-inl.hpp: src/kernels/attic is not in the picture")
+
+    def test_a_name_has_one_home(self):
+        self.expect({"src/kernels/tile/a-inl.hpp": "inline void Ends() {}\n",
+                     "src/kernels/tile/b-inl.hpp": "inline void Ends() {}\n"},
+                    "src/kernels: Ends is declared in more than one file")
+
+
 class Lengths(unittest.TestCase):
     def test_limits(self):
         for path, kind, limit in [
             ("include/multihead/error.hpp", "header", 150),
             ("src/nn/a.hpp", "header", 150),
-            ("src/kernels/a.cpp", "kernel", 250),
+            ("src/kernels/a.cpp", "kernel", 300),
             ("examples/a.cpp", "example", 60),
             ("cli/a.cpp", "source", 400),
             ("tests/unit/a.cpp", "source", 400),

@@ -1,10 +1,15 @@
-"""src/kernels: a file includes the files that declare what it names, and no others.
+"""The folders of src/kernels, and their includes: a file includes the files that declare what it names, and no others.
 
 A kernel file is compiled once per target through a chain of includes, so a missing include shows only when somebody
 changes the order. Names are found by text: what a file declares outside braces, and the words of its code.
 """
 
 import re
+
+# Lowest first, as in docs/design.md, section 1: a folder uses folders of lower rows only. Files beside the folders are the
+# contract with the rest (kernels.hpp, elementwise.hpp), which all may use, and the tables, which use all.
+ROOMS = [["simd"], ["product"], ["tile"], ["forward", "decode", "backward"]]
+ROOM_LEVEL = {room: level for level, row in enumerate(ROOMS) for room in row}
 
 # A declaration outside braces starts its line.
 DECLARED = [
@@ -68,6 +73,23 @@ def wanted_includes(texts):
     return result, several
 
 
+def room_of(path):
+    """"tile" of kernels/tile/scores-inl.hpp; None of a file beside the folders."""
+    parts = path.split("/")
+    return parts[1] if parts[0] == "kernels" and len(parts) == 3 else None
+
+
+def fault_of_room(path, include):
+    """Why kernels/<room>/<file> may not include `include`, or None."""
+    own, used = room_of(path), room_of(include)
+    for room in (own, used):
+        if room is not None and room not in ROOM_LEVEL:
+            return f"src/kernels/{room} is not in the picture"
+    if own is None or used is None or own == used or ROOM_LEVEL[used] < ROOM_LEVEL[own]:
+        return None
+    return f"kernels/{own} must not use kernels/{used}: it is not below it"
+
+
 def faults(root):
     """Each as file:1: text, for root/src/kernels."""
     folder = root / "src"
@@ -77,6 +99,8 @@ def faults(root):
     found = [f"src/kernels: {name} is declared in more than one file" for name in sorted(several)]
     for path, needs in wanted.items():
         has = set(included(texts[path]))
+        found += [f"src/{path}:1: {name}: {fault_of_room(path, name)}" for name in sorted(has)
+                  if fault_of_room(path, name)]
         found += [f"src/{path}:1: must include {name}, whose names it uses" for name in sorted(needs - has)]
         found += [f"src/{path}:1: includes {name}, of which it uses nothing" for name in sorted(has - needs)]
     return found

@@ -22,6 +22,7 @@
 #include "hwy/highway.h"
 #include "kernels/forward/block_layout-inl.hpp"
 #include "kernels/forward/finish-inl.hpp"
+#include "kernels/forward/forward_prefetch-inl.hpp"
 #include "kernels/forward/probs-inl.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/product/micro_kernel-inl.hpp"
@@ -49,11 +50,11 @@ struct ForwardBlock {
   const Scores<T>& scores;
   BlockLayout<T> layout;
   index_t first, last;  // keys that some row sees
-  Prefetcher prefetcher;
+  ForwardPrefetch<T> prefetch;
   T* tile = nullptr;  // of the pair in hand: scores, then P
 
   HWY_INLINE explicit ForwardBlock(const ForwardArgs<T>& a)
-      : args(a), scores(a.scores), layout(a), first(a.key_end), last(a.key_begin) {
+      : args(a), scores(a.scores), layout(a), first(a.key_end), last(a.key_begin), prefetch{a, layout} {
     for (index_t t = 0; t < layout.num_tiles; ++t) {
       const index_t row = layout.first_row(t);
       Lanes<T>& lanes = layout.query_tiles[t].lanes;
@@ -104,15 +105,21 @@ struct ForwardBlock {
         if (keys.begin >= keys.end) continue;
         if (slot.keys.origin != origin) LoadKeys(index, origin);
         const index_t part = t - first_tile, parts = end_tile - first_tile;
-        prefetcher.Clear();
-        if (origin + keys.end >= std::min(layout.query_tiles[t].lanes.last_end, last)) PrefetchOut(t);
+        prefetch.lines.Clear();
+        if (origin + keys.end >= std::min(layout.query_tiles[t].lanes.last_end, last)) prefetch.Out(t);
         if (origin + kKeysPerForwardTile >= last) {
-          if (args.upcoming != nullptr && end_tile == layout.num_tiles) PrefetchBlock(*args.upcoming, part, parts);
+          if (args.upcoming != nullptr && end_tile == layout.num_tiles) prefetch.Block(*args.upcoming, part, parts);
         } else if (next.keys.origin != origin + kKeysPerForwardTile) {
-          PrefetchKeys(origin + kKeysPerForwardTile, part, parts);
+          prefetch.Keys(origin + kKeysPerForwardTile, std::min(origin + 2 * kKeysPerForwardTile, last), part, parts);
         }
-        if (scores.bias.data != nullptr) PrefetchBias(first_tile, end_tile, t, origin, end);
-        prefetcher.Spread((keys.end - keys.begin + scores.head_dim_v) / kRowsPerBlock<kNumVectors>);
+        if (scores.bias.data != nullptr) {  // of the pair that follows
+          const bool same_keys = t + 1 < end_tile;
+          const index_t next_origin = same_keys ? origin : origin + kKeysPerForwardTile;
+          if (next_origin < end) {
+            prefetch.Bias(same_keys ? t + 1 : first_tile, next_origin, std::min(next_origin + kKeysPerForwardTile, last));
+          }
+        }
+        prefetch.lines.Spread((keys.end - keys.begin + scores.head_dim_v) / kRowsPerBlock<kNumVectors>);
         switch (layout.query_tiles[t].lanes.num_vectors) {
           case 1: Tile<1>(t, keys, slot); break;
           case 2: Tile<2>(t, keys, slot); break;
@@ -136,46 +143,6 @@ struct ForwardBlock {
     slot.v_rows = LoadTile(scores.v, scores.pages, scores.pages.v_page_stride, scores.head_dim_v, scores.copy_values,
                            slot.keys, layout.values(index));
     slot.values_finite = KeySlot<T>::Finite::unknown;
-  }
-
-  HWY_INLINE void PrefetchKeys(index_t begin, index_t part, index_t parts) const {
-    const index_t end = std::min(begin + kKeysPerForwardTile, last);
-    if (scores.pages.table != nullptr) return;
-    constexpr PrefetchTo kL2 = PrefetchTo::l2;
-    if (scores.copy_keys) PrefetchBurst(scores.k, 0, scores.head_dim, begin, end, kL2, part, parts);
-    if (scores.copy_values) PrefetchBurst(scores.v, 0, scores.head_dim_v, begin, end, kL2, part, parts);
-  }
-
-  /// The first rows of queries, keys and values of the block that this worker probably runs next.
-  HWY_INLINE void PrefetchBlock(const ForwardArgs<T>& block, index_t part, index_t parts) {
-    const Scores<T>& s = block.scores;
-    const QueryRange queries = QueriesOf(s, block.first_row, std::min(block.num_rows, kKeysPerTile));
-    const index_t key_end = std::min(block.key_begin + kKeysPerTile, block.key_end);
-    constexpr PrefetchTo kL2 = PrefetchTo::l2;
-    if (s.pages.table == nullptr) {
-      prefetcher.Add(s.v, 0, s.head_dim_v, block.key_begin, key_end, kL2, part, parts);
-      prefetcher.Add(s.k, 0, s.head_dim, block.key_begin, key_end, kL2, part, parts);
-    }
-    prefetcher.Add(s.q, s.heads[queries.group_head], s.head_dim, queries.begin, queries.end, kL2, part, parts);
-  }
-
-  /// Rows of `out` that query tile t will write, of its first head.
-  HWY_INLINE void PrefetchOut(index_t t) {
-    if (args.upcoming == nullptr || args.partial_acc != nullptr) return;
-    const Lanes<T>& lanes = layout.query_tiles[t].lanes;
-    const QueryRange queries = QueriesOf(scores, args.first_row + layout.first_row(t), lanes.num_rows);
-    const index_t query = queries.begin, end = queries.end;
-    prefetcher.Add(args.out, lanes.head[0], scores.head_dim_v, query, end, PrefetchTo::write);
-  }
-
-  /// The bias of the pair that follows (t, origin) in its group, of its first head.
-  HWY_INLINE void PrefetchBias(index_t first_tile, index_t end_tile, index_t t, index_t origin, index_t end) {
-    if (++t == end_tile) t = first_tile, origin += kKeysPerForwardTile;
-    if (origin >= end || scores.bias.key_stride != 1 || scores.bias.query_stride == 0) return;
-    const Lanes<T>& lanes = layout.query_tiles[t].lanes;
-    const index_t query = lanes.query[0], query_end = std::min(query + lanes.num_rows, scores.seqlen_q);
-    const ConstRows rows{scores.bias.data + origin, kDType<T>, scores.bias.query_stride, scores.bias.head_stride};
-    prefetcher.Add(rows, lanes.head[0], std::min(kKeysPerForwardTile, last - origin), query, query_end, PrefetchTo::l2);
   }
 
   HWY_INLINE bool ValuesFinite(KeySlot<T>& slot) const {
@@ -242,7 +209,7 @@ struct ForwardBlock {
                            index_t lane = 0) {
     Product<NV>(keys.end - keys.begin, scores.head_dim, k_rows.data + keys.begin * k_rows.stride, k_rows.stride, One(),
                 layout.queries(t) + lane, kRow, tile + keys.begin * kRow + lane, kRow, SetZero(),
-                ThenPrefetch<Finish>{finish, &prefetcher});
+                ThenPrefetch<Finish>{finish, &prefetch.lines});
   }
 
   template <int S, int NV>
@@ -286,7 +253,7 @@ struct ForwardBlock {
       const auto product = [&](auto start, auto walk) HWY_ATTR {
         Product<NV - S>(scores.head_dim_v, num_keys, v_rows.data + begin * v_rows.stride, One(), v_rows.stride,
                         tile + begin * kRow + kLane, kRow, layout.acc(t) + kLane, kRow, start,
-                        ThenPrefetch<Nothing>{Nothing(), &prefetcher}, walk);
+                        ThenPrefetch<Nothing>{Nothing(), &prefetch.lines}, walk);
       };
       const auto accumulate = [&](auto start) HWY_ATTR {
 #if HWY_TARGET <= HWY_AVX3

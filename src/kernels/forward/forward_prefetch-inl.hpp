@@ -1,0 +1,72 @@
+// What a forward block prefetches while it computes: the next key tile, the next bias, rows of out, the next block.
+
+#if defined(MULTIHEAD_KERNELS_FORWARD_FORWARD_PREFETCH_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_FORWARD_FORWARD_PREFETCH_INL
+#undef MULTIHEAD_KERNELS_FORWARD_FORWARD_PREFETCH_INL
+#else
+#define MULTIHEAD_KERNELS_FORWARD_FORWARD_PREFETCH_INL
+#endif
+
+#include <algorithm>
+
+#include "hwy/highway.h"
+#include "kernels/forward/block_layout-inl.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/product/prefetcher-inl.hpp"
+#include "kernels/simd/basics-inl.hpp"
+#include "kernels/tile/tile-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace multihead::kernels::HWY_NAMESPACE {
+
+template <class T>
+struct ForwardPrefetch {
+  const ForwardArgs<T>& args;
+  const BlockLayout<T>& layout;
+  const Scores<T>& scores = args.scores;
+  Prefetcher lines = {};  // stepped by the products
+
+  /// Rows of the next key tile, if they will be copied: part `part` of `parts`, at once.
+  HWY_INLINE void Keys(index_t begin, index_t end, index_t part, index_t parts) const {
+    if (scores.pages.table != nullptr) return;
+    constexpr PrefetchTo kL2 = PrefetchTo::l2;
+    if (scores.copy_keys) PrefetchBurst(scores.k, 0, scores.head_dim, begin, end, kL2, part, parts);
+    if (scores.copy_values) PrefetchBurst(scores.v, 0, scores.head_dim_v, begin, end, kL2, part, parts);
+  }
+
+  /// The first rows of queries, keys and values of the block that this worker probably runs next.
+  HWY_INLINE void Block(const ForwardArgs<T>& block, index_t part, index_t parts) {
+    const Scores<T>& s = block.scores;
+    const QueryRange queries = QueriesOf(s, block.first_row, std::min(block.num_rows, kKeysPerTile));
+    const index_t key_end = std::min(block.key_begin + kKeysPerTile, block.key_end);
+    constexpr PrefetchTo kL2 = PrefetchTo::l2;
+    if (s.pages.table == nullptr) {
+      lines.Add(s.v, 0, s.head_dim_v, block.key_begin, key_end, kL2, part, parts);
+      lines.Add(s.k, 0, s.head_dim, block.key_begin, key_end, kL2, part, parts);
+    }
+    lines.Add(s.q, s.heads[queries.group_head], s.head_dim, queries.begin, queries.end, kL2, part, parts);
+  }
+
+  /// Rows of `out` that query tile t is about to write, of its first head.
+  HWY_INLINE void Out(index_t t) {
+    if (args.upcoming == nullptr || args.partial_acc != nullptr) return;
+    const Lanes<T>& lanes = layout.query_tiles[t].lanes;
+    const QueryRange queries = QueriesOf(scores, args.first_row + layout.first_row(t), lanes.num_rows);
+    const index_t query = queries.begin, end = queries.end;
+    lines.Add(args.out, lanes.head[0], scores.head_dim_v, query, end, PrefetchTo::write);
+  }
+
+  /// The bias of query tile t, keys [origin, end), of its first head.
+  HWY_INLINE void Bias(index_t t, index_t origin, index_t end) {
+    if (scores.bias.key_stride != 1 || scores.bias.query_stride == 0) return;
+    const Lanes<T>& lanes = layout.query_tiles[t].lanes;
+    const index_t query = lanes.query[0], query_end = std::min(query + lanes.num_rows, scores.seqlen_q);
+    const ConstRows rows{scores.bias.data + origin, kDType<T>, scores.bias.query_stride, scores.bias.head_stride};
+    lines.Add(rows, lanes.head[0], end - origin, query, query_end, PrefetchTo::l2);
+  }
+};
+
+}  // namespace multihead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
