@@ -25,6 +25,7 @@
 #include "kernels/product/micro_kernel-inl.hpp"
 #include "kernels/product/walk-inl.hpp"
 #include "kernels/simd/basics-inl.hpp"
+#include "kernels/tile/finite-inl.hpp"
 #include "kernels/tile/key_tile-inl.hpp"
 #include "kernels/tile/lane_rows-inl.hpp"
 #include "kernels/tile/score_order-inl.hpp"
@@ -140,7 +141,7 @@ struct BackwardBlock {
                            tile.all, layout.keys(p));
     tile.v_rows = LoadTile(scores.v, scores.pages, scores.pages.v_page_stride, scores.head_dim_v, scores.copy_values,
                            tile.all, layout.values(p));
-    tile.keys_finite = AllFinite(tile.k_rows, 0, tile.all.end, scores.head_dim);
+    tile.keys_finite = AllFinite<T>(tile.k_rows, 0, tile.all.end, scores.head_dim);
     tile.run_size = 0;
     std::fill_n(layout.dk(p), kKeysPerTile * layout.width, T{0});
     std::fill_n(layout.dv(p), kKeysPerTile * layout.width_v, T{0});
@@ -165,11 +166,8 @@ struct BackwardBlock {
   HWY_INLINE void Pair(index_t p, index_t slot, index_t first) {
     const KeyRange keys = gradient.Range(pass[p].all.origin, 0, pass[p].all.end);
     if (keys.begin >= keys.end) return;
-    switch (gradient.lanes.num_vectors) {
-      case 1: Tile<1>(p, slot, first, keys); break;
-      case 2: Tile<2>(p, slot, first, keys); break;
-      default: Tile<kNumVectors>(p, slot, first, keys); break;
-    }
+    WithNumVectors(gradient.lanes.num_vectors,
+                   [&](auto count) HWY_ATTR { Tile<decltype(count)::value>(p, slot, first, keys); });
   }
 
   template <int NV>
@@ -246,7 +244,7 @@ struct BackwardBlock {
   }
 
   HWY_INLINE bool Finite(const TileRows<T>& rows, index_t width) const {
-    return AllFinite(rows, 0, gradient.lanes.num_rows, width);
+    return AllFinite<T>(rows, 0, gradient.lanes.num_rows, width);
   }
 
   HWY_INLINE void Write(const Rows& to, index_t origin, index_t end, index_t width, T factor, T* sums) const {

@@ -12,6 +12,7 @@
 #include "hwy/highway.h"
 #include "kernels/kernels.hpp"
 #include "kernels/simd/basics-inl.hpp"
+#include "kernels/tile/arena-inl.hpp"
 #include "kernels/tile/bias_tile-inl.hpp"
 #include "kernels/tile/tile-inl.hpp"
 
@@ -39,25 +40,22 @@ struct BackwardLayout {
     const Scores<T>& s = args.scores;
     width = PaddedWidth<T>(s.head_dim);
     width_v = PaddedWidth<T>(s.head_dim_v);
-    const auto take = [&](index_t count) {
-      T* const at = args.workspace == nullptr ? nullptr : args.workspace + size;
-      size += PaddedWidth<T>(count);
-      return at;
-    };
-    probs_ = take(kTilesPerPass * kTilesPerRun * kTile);
-    dropped_ = s.dropout_threshold == 0 ? probs_ : take(kTilesPerPass * kTilesPerRun * kTile);
-    ds_ = take(kTilesPerPass * kTilesPerRun * kTile);
-    cap = take(s.softcap == T{0} ? 0 : kTile);
-    bias = take(HasBiasTile(s) ? kTile : 0);
-    rows = take(kTileLanes<T> * std::max({kKeysPerForwardTile, width, width_v}));
-    keys_ = take(kTilesPerPass * kKeysPerTile * width);
-    values_ = take(kTilesPerPass * kKeysPerTile * width_v);
-    queries = take(kTileLanes<T> * s.head_dim);
-    douts = take(kTileLanes<T> * s.head_dim_v);
-    query_rows_ = take(kTilesPerRun * kTileLanes<T> * width);
-    dout_rows_ = take(kTilesPerRun * kTileLanes<T> * width_v);
-    dk_ = take(kTilesPerPass * kKeysPerTile * width);
-    dv_ = take(kTilesPerPass * kKeysPerTile * width_v);
+    Arena<T> arena{args.workspace};
+    probs_ = arena.Take(kTilesPerPass * kTilesPerRun * kTile);
+    dropped_ = s.dropout_threshold == 0 ? probs_ : arena.Take(kTilesPerPass * kTilesPerRun * kTile);
+    ds_ = arena.Take(kTilesPerPass * kTilesPerRun * kTile);
+    cap = arena.Take(s.softcap == T{0} ? 0 : kTile);
+    bias = arena.Take(HasBiasTile(s) ? kTile : 0);
+    rows = arena.Take(kTileLanes<T> * std::max({kKeysPerForwardTile, width, width_v}));
+    keys_ = arena.Take(kTilesPerPass * kKeysPerTile * width);
+    values_ = arena.Take(kTilesPerPass * kKeysPerTile * width_v);
+    queries = arena.Take(kTileLanes<T> * s.head_dim);
+    douts = arena.Take(kTileLanes<T> * s.head_dim_v);
+    query_rows_ = arena.Take(kTilesPerRun * kTileLanes<T> * width);
+    dout_rows_ = arena.Take(kTilesPerRun * kTileLanes<T> * width_v);
+    dk_ = arena.Take(kTilesPerPass * kKeysPerTile * width);
+    dv_ = arena.Take(kTilesPerPass * kKeysPerTile * width_v);
+    size = arena.size;
   }
 
   HWY_INLINE T* probs(index_t p, index_t slot) const { return probs_ + (p * kTilesPerRun + slot) * kTile; }

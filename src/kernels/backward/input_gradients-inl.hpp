@@ -54,12 +54,9 @@ void BiasGradient(const BiasGradientArgs<T>& args) {
   const auto k = LoadTile(scores.k, scores.pages, index_t{0}, scores.head_dim, scores.copy_keys, keys, layout.keys(0));
   const auto v =
       LoadTile(scores.v, scores.pages, index_t{0}, scores.head_dim_v, scores.copy_values, keys, layout.values(0));
-  bool any = false;
-  switch (gradient.lanes.num_vectors) {
-    case 1: any = gradient.template Compute<1>(keys, k, v, pair); break;
-    case 2: any = gradient.template Compute<2>(keys, k, v, pair); break;
-    default: any = gradient.template Compute<kNumVectors>(keys, k, v, pair); break;
-  }
+  const bool any = WithNumVectors(gradient.lanes.num_vectors, [&](auto count) HWY_ATTR {
+    return gradient.template Compute<decltype(count)::value>(keys, k, v, pair);
+  });
   if (!any) return;
   for (index_t j = keys.begin; j < keys.end; ++j) {
     for (index_t n = 0; n < args.num_rows; ++n) args.acc[j * kTileLanes<T> + n] += pair.ds[j * kTileLanes<T> + n];

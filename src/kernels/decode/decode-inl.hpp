@@ -31,6 +31,7 @@
 #include "kernels/tile/bias_tile-inl.hpp"
 #include "kernels/tile/dropout-inl.hpp"
 #include "kernels/tile/final_row-inl.hpp"
+#include "kernels/tile/finite-inl.hpp"
 #include "kernels/tile/key_tile-inl.hpp"
 #include "kernels/tile/lane_rows-inl.hpp"
 #include "kernels/tile/probs_rows-inl.hpp"
@@ -147,7 +148,7 @@ struct DecodeChunk {
     Exponentiate(h, keys, state);
     WithType<T>(s.v.dtype, s.v.data, [&](const auto* data) HWY_ATTR {
       const ScatteredRows values{data, v_offset[Side(keys.origin)], s.head_dim_v};
-      if (plain || RowsFinite<T>(values, keys.begin, keys.end)) {
+      if (plain || AllFinite<T>(values, keys.begin, keys.end, values.width)) {
         AddValues(values, keys.begin, keys.end, tile, kKeysPerDecodeTile, lanes[h].num_rows, layout.acc(h),
                   layout.acc_row, v_prefetcher);
       } else {

@@ -106,22 +106,6 @@ HWY_INLINE void AddValues(const ScatteredRows<S>& values, index_t begin, index_t
   rows(std::integral_constant<int, 1>());
 }
 
-/// Whether rows [begin, end) hold numbers only.
-template <class T, class S>
-HWY_NOINLINE bool RowsFinite(const ScatteredRows<S>& rows, index_t begin, index_t end) {
-  const Tag<T> d;
-  for (index_t j = begin; j < end; ++j) {
-    auto probe = hn::Zero(d);  // 0 * x is NaN exactly for infinities and NaN
-    index_t f = 0;
-    for (; f + kVectorLanes<T> <= rows.width; f += kVectorLanes<T>) {
-      probe = hn::MulAdd(LoadAs(d, rows(j) + f), hn::Zero(d), probe);
-    }
-    if (f < rows.width) probe = hn::MulAdd(LoadAs(d, rows(j) + f, rows.width - f), hn::Zero(d), probe);
-    if (!hn::AllTrue(d, hn::Eq(probe, probe))) return false;
-  }
-  return true;
-}
-
 }  // namespace multihead::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -12,6 +12,7 @@
 #include "hwy/highway.h"
 #include "kernels/kernels.hpp"
 #include "kernels/simd/basics-inl.hpp"
+#include "kernels/tile/arena-inl.hpp"
 #include "kernels/tile/bias_tile-inl.hpp"
 #include "kernels/tile/key_tile-inl.hpp"
 #include "kernels/tile/tile-inl.hpp"
@@ -59,27 +60,21 @@ struct BlockLayout {
     tiles_per_group = std::min(args.tiles_per_group, num_tiles);
     keeps_probs = args.probs.data != nullptr;
     const index_t widest = std::max({kKeysPerForwardTile, PaddedWidth<T>(head_dim), PaddedWidth<T>(head_dim_v)});
-    const auto take = [&](index_t count) {
-      T* const at = args.workspace == nullptr ? nullptr : args.workspace + size;
-      size += PaddedWidth<T>(count);
-      return at;
-    };
-    bias = take(HasBiasTile(s) ? kKeysPerForwardTile * kTileLanes<T> : 0);
-    rows = take(kTileLanes<T> * widest);
+    Arena<T> arena{args.workspace};
+    bias = arena.Take(HasBiasTile(s) ? kKeysPerForwardTile * kTileLanes<T> : 0);
+    rows = arena.Take(kTileLanes<T> * widest);
     num_slots = num_tiles == tiles_per_group ? 1 : keeps_probs ? num_key_tiles : kTilesPerSegment * kKeysPerTile / kKeysPerForwardTile;
-    keys_ = take(NeedsCopy<T>(s.k, s.pages, s.copy_keys) ? num_slots * kKeysPerForwardTile * PaddedWidth<T>(head_dim) : 0);
+    keys_ = arena.Take(NeedsCopy<T>(s.k, s.pages, s.copy_keys) ? num_slots * kKeysPerForwardTile * PaddedWidth<T>(head_dim) : 0);
     values_ =
-        take(NeedsCopy<T>(s.v, s.pages, s.copy_values) ? num_slots * kKeysPerForwardTile * PaddedWidth<T>(head_dim_v) : 0);
-    queries_ = take(num_tiles * head_dim * kTileLanes<T>);
-    acc_ = take(num_tiles * head_dim_v * kTileLanes<T>);
-    softmax_ = take(num_tiles * RunningSoftmax<T>::kSize);
-    tiles_ = take((1 + (keeps_probs ? tiles_per_group * num_key_tiles : 0)) * kTileSize);
-    history_ = take(history_size());
-    const auto take_objects = [&]<class Object>(index_t count, Object*& objects) {
-      objects = reinterpret_cast<Object*>(take(count * ((sizeof(Object) + sizeof(T) - 1) / sizeof(T))));
-    };
-    take_objects(num_tiles, query_tiles);
-    take_objects(num_slots, slots);
+        arena.Take(NeedsCopy<T>(s.v, s.pages, s.copy_values) ? num_slots * kKeysPerForwardTile * PaddedWidth<T>(head_dim_v) : 0);
+    queries_ = arena.Take(num_tiles * head_dim * kTileLanes<T>);
+    acc_ = arena.Take(num_tiles * head_dim_v * kTileLanes<T>);
+    softmax_ = arena.Take(num_tiles * RunningSoftmax<T>::kSize);
+    tiles_ = arena.Take((1 + (keeps_probs ? tiles_per_group * num_key_tiles : 0)) * kTileSize);
+    history_ = arena.Take(history_size());
+    query_tiles = arena.template TakeObjects<QueryTile<T>>(num_tiles);
+    slots = arena.template TakeObjects<KeySlot<T>>(num_slots);
+    size = arena.size;
   }
 
   /// First row of tile t. Vectors are shared out evenly, 16 of them as 3+3+3+3+2+2: a tile of one vector is slow.

@@ -31,6 +31,7 @@
 #include "kernels/simd/basics-inl.hpp"
 #include "kernels/tile/bias_tile-inl.hpp"
 #include "kernels/tile/dropout-inl.hpp"
+#include "kernels/tile/finite-inl.hpp"
 #include "kernels/tile/key_tile-inl.hpp"
 #include "kernels/tile/lane_rows-inl.hpp"
 #include "kernels/tile/scores-inl.hpp"
@@ -120,11 +121,8 @@ struct ForwardBlock {
           }
         }
         prefetch.lines.Spread((keys.end - keys.begin + scores.head_dim_v) / kRowsPerBlock<kNumVectors>);
-        switch (layout.query_tiles[t].lanes.num_vectors) {
-          case 1: Tile<1>(t, keys, slot); break;
-          case 2: Tile<2>(t, keys, slot); break;
-          default: Tile<kNumVectors>(t, keys, slot); break;
-        }
+        WithNumVectors(layout.query_tiles[t].lanes.num_vectors,
+                       [&](auto count) HWY_ATTR { Tile<decltype(count)::value>(t, keys, slot); });
       }
     }
     if (end < last) return;
@@ -148,7 +146,7 @@ struct ForwardBlock {
   HWY_INLINE bool ValuesFinite(KeySlot<T>& slot) const {
     using Finite = typename KeySlot<T>::Finite;
     if (slot.values_finite == Finite::unknown) {
-      const bool finite = AllFinite(slot.v_rows, slot.keys.begin, slot.keys.end, scores.head_dim_v);
+      const bool finite = AllFinite<T>(slot.v_rows, slot.keys.begin, slot.keys.end, scores.head_dim_v);
       slot.values_finite = finite ? Finite::yes : Finite::no;
     }
     return slot.values_finite == Finite::yes;

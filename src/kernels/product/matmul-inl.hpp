@@ -101,11 +101,7 @@ void MatmulPanel(const MatmulArgs<T>& args) {
 
 template <class T>
 void MatmulPanel(const MatmulArgs<T>& args) {
-  switch (args.lanes / kVectorLanes<T>) {
-    case 1: return MatmulPanel<1>(args);
-    case 2: return MatmulPanel<2>(args);
-    default: return MatmulPanel<3>(args);
-  }
+  WithNumVectors(args.lanes / kVectorLanes<T>, [&](auto count) HWY_ATTR { MatmulPanel<decltype(count)::value>(args); });
 }
 
 template <class T>

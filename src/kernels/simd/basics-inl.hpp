@@ -8,6 +8,7 @@
 #endif
 
 #include <limits>
+#include <type_traits>
 
 #include "hwy/highway.h"
 #include "multihead/types.hpp"
@@ -27,6 +28,17 @@ inline constexpr index_t kVectorLanes = HWY_LANES(T);
 inline constexpr int kNumVectors = 3;
 template <class T>
 inline constexpr index_t kTileLanes = kNumVectors * kVectorLanes<T>;
+
+/// fn(integral_constant<int, NV>) for NV = num_vectors: a tile's width as a template argument.
+template <class Fn>
+HWY_INLINE auto WithNumVectors(index_t num_vectors, const Fn& fn) {
+  static_assert(kNumVectors == 3);
+  switch (num_vectors) {
+    case 1: return fn(std::integral_constant<int, 1>());
+    case 2: return fn(std::integral_constant<int, 2>());
+    default: return fn(std::integral_constant<int, 3>());
+  }
+}
 
 /// A cache line, in bytes and in elements.
 inline constexpr index_t kLineBytes = 64;

@@ -27,6 +27,7 @@ template <class T>
 struct TileRows {
   const T* data;
   index_t stride;
+  HWY_INLINE const T* operator()(index_t j) const { return data + j * stride; }
 };
 
 /// True when rows must or shall be copied.
@@ -56,39 +57,6 @@ HWY_INLINE TileRows<T> LoadTile(const ConstRows& rows, const Pages& pages, index
     }
   });
   return {copy, padded};
-}
-
-/// Whether rows [begin, end) hold numbers only.
-template <class T>
-HWY_NOINLINE bool AllFinite(const TileRows<T>& rows, index_t begin, index_t end, index_t width) {
-  const Tag<T> d;
-  index_t j = begin;
-  if (width % kVectorLanes<T> == 0) {  // four rows side by side: their sums do not wait for one another
-    hn::Vec<Tag<T>> probe[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-    for (; j + 4 <= end; j += 4) {
-      const T* HWY_RESTRICT row = rows.data + j * rows.stride;
-      for (index_t f = 0; f < width; f += kVectorLanes<T>) {
-#pragma GCC unroll 4
-        for (int r = 0; r < 4; ++r) {
-          probe[r] = hn::MulAdd(hn::LoadU(d, row + r * rows.stride + f), hn::Zero(d), probe[r]);
-        }
-      }
-    }
-    const auto all = hn::Add(hn::Add(probe[0], probe[1]), hn::Add(probe[2], probe[3]));
-    if (!hn::AllTrue(d, hn::Eq(all, all))) return false;
-  }
-  for (; j < end; ++j) {
-    const T* HWY_RESTRICT row = rows.data + j * rows.stride;
-    auto probe = hn::Zero(d);  // 0 * x is NaN exactly for infinities and NaN
-    index_t f = 0;
-    for (; f + kVectorLanes<T> <= width; f += kVectorLanes<T>) {
-      probe = hn::MulAdd(hn::LoadU(d, row + f), hn::Zero(d), probe);
-    }
-    bool finite = hn::AllTrue(d, hn::Eq(probe, probe));
-    for (; f < width; ++f) finite = finite && row[f] * T{0} == T{0};
-    if (!finite) return false;
-  }
-  return true;
 }
 
 /// O = O * factor + V^T P over visible pairs alone: for value tiles that hold NaN or infinity beside hidden keys.
