@@ -1,4 +1,4 @@
-#include "nn/onnx_scores.hpp"
+#include "onnx/scores.hpp"
 
 #include <cmath>
 #include <limits>

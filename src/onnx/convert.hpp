@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "multihead/any_view.hpp"
-#include "multihead/onnx_tensor.hpp"
+#include "multihead/onnx/tensor.hpp"
 
 namespace multihead {
 

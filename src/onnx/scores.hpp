@@ -2,7 +2,7 @@
 #pragma once
 
 #include "multihead/attention_options.hpp"
-#include "nn/onnx_attention_plan.hpp"
+#include "onnx/attention_plan.hpp"
 
 namespace multihead {
 

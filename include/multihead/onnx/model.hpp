@@ -1,10 +1,10 @@
-// Runs models that are made of the operators of onnx.hpp.
+// Runs models that are made of the operators of `onnx/operators.hpp`.
 #pragma once
 
 #include <span>
 #include <vector>
 
-#include "multihead/onnx_file.hpp"
+#include "multihead/onnx/file.hpp"
 #include "multihead/threads.hpp"
 
 namespace multihead {

@@ -2,8 +2,8 @@
 // turned.
 #include "core/require.hpp"
 #include "multihead/nn/rope.hpp"
-#include "multihead/onnx.hpp"
-#include "nn/onnx_attention_plan.hpp"
+#include "multihead/onnx/operators.hpp"
+#include "onnx/attention_plan.hpp"
 
 namespace multihead {
 namespace {

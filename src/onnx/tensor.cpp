@@ -1,4 +1,4 @@
-#include "multihead/onnx_tensor.hpp"
+#include "multihead/onnx/tensor.hpp"
 
 namespace multihead {
 

@@ -14,7 +14,7 @@
 
 #include <optional>
 
-#include "multihead/onnx_tensor.hpp"
+#include "multihead/onnx/tensor.hpp"
 #include "multihead/threads.hpp"
 
 namespace multihead {

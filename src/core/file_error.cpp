@@ -1,6 +1,4 @@
-#include "io/file_error.hpp"
-
-#include <fmt/format.h>
+#include "core/file_error.hpp"
 
 namespace multihead {
 
@@ -13,7 +11,8 @@ std::string quote(std::string_view text) {
       result += '\\';
       result += c;
     } else if (byte < 0x20 || byte == 0x7f) {
-      result += fmt::format("\\x{:02x}", byte);
+      constexpr char kDigits[] = "0123456789abcdef";
+      (result += "\\x").append({kDigits[byte >> 4], kDigits[byte & 15]});
     } else {
       result += c;
     }

@@ -1,4 +1,4 @@
-#include "nn/onnx_attention_plan.hpp"
+#include "onnx/attention_plan.hpp"
 
 #include <cmath>
 #include <string>

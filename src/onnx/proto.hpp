@@ -1,8 +1,8 @@
 // The messages of an ONNX file, out of bytes in memory.
 #pragma once
 
-#include "io/protobuf.hpp"
-#include "multihead/onnx_file.hpp"
+#include "multihead/onnx/file.hpp"
+#include "onnx/protobuf.hpp"
 
 namespace multihead {
 

@@ -1,11 +1,11 @@
-#include "multihead/onnx_case.hpp"
+#include "multihead/onnx/case.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "io/file_error.hpp"
-#include "multihead/onnx_model.hpp"
-#include "nn/onnx_convert.hpp"
+#include "core/file_error.hpp"
+#include "multihead/onnx/model.hpp"
+#include "onnx/convert.hpp"
 
 namespace multihead {
 namespace {

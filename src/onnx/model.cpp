@@ -1,4 +1,4 @@
-#include "multihead/onnx_model.hpp"
+#include "multihead/onnx/model.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -7,9 +7,9 @@
 #include <optional>
 #include <string_view>
 
+#include "core/file_error.hpp"
 #include "core/require.hpp"
-#include "io/file_error.hpp"
-#include "multihead/onnx.hpp"
+#include "multihead/onnx/operators.hpp"
 
 namespace multihead {
 namespace {

@@ -1,10 +1,10 @@
-#include "multihead/onnx_file.hpp"
+#include "multihead/onnx/file.hpp"
 
 #include <gtest/gtest.h>
 
-#include "io/onnx_proto.hpp"
 #include "models/files.hpp"
-#include "models/protobuf_bytes.hpp"
+#include "onnx/proto.hpp"
+#include "onnx/protobuf_bytes.hpp"
 
 namespace multihead {
 namespace {

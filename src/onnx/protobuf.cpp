@@ -1,9 +1,9 @@
-#include "io/protobuf.hpp"
+#include "onnx/protobuf.hpp"
 
 #include <bit>
 #include <cstring>
 
-#include "io/file_error.hpp"
+#include "core/file_error.hpp"
 
 namespace multihead {
 namespace {

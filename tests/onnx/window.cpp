@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "multihead/onnx.hpp"
+#include "multihead/onnx/operators.hpp"
 
 namespace multihead {
 namespace {

@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "multihead/onnx.hpp"
-#include "unit/onnx_values.hpp"
+#include "multihead/onnx/operators.hpp"
+#include "onnx/values.hpp"
 
 namespace multihead::test {
 

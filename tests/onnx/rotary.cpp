@@ -3,8 +3,8 @@
 
 #include <cmath>
 
+#include "onnx/definition.hpp"
 #include "support/random.hpp"
-#include "unit/onnx_definition.hpp"
 
 namespace multihead {
 namespace {

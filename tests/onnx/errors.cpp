@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "multihead/error.hpp"
-#include "multihead/onnx.hpp"
+#include "multihead/onnx/operators.hpp"
 
 namespace multihead {
 namespace {

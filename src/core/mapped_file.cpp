@@ -1,4 +1,4 @@
-#include "io/mapped_file.hpp"
+#include "core/mapped_file.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "io/file_error.hpp"
+#include "core/file_error.hpp"
 
 namespace multihead {
 

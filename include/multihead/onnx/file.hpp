@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "multihead/onnx_tensor.hpp"
+#include "multihead/onnx/tensor.hpp"
 
 namespace multihead {
 

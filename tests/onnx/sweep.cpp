@@ -5,9 +5,9 @@
 #include <cstring>
 #include <sstream>
 
+#include "onnx/definition.hpp"
 #include "reference/rounding.hpp"
 #include "support/random.hpp"
-#include "unit/onnx_definition.hpp"
 
 namespace multihead {
 namespace {

@@ -1,11 +1,12 @@
 // ONNX Attention on the core: no mask is built. A key that a short attn_mask does not reach is cut off, the other rules
 // are options of attention_forward with the diagonal at explicit offsets.
+#include "multihead/attention.hpp"
+
 #include <cstring>
 #include <optional>
 
-#include "multihead/attention.hpp"
-#include "nn/onnx_attention_plan.hpp"
-#include "nn/onnx_scores.hpp"
+#include "onnx/attention_plan.hpp"
+#include "onnx/scores.hpp"
 
 namespace multihead {
 namespace {

@@ -4,8 +4,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "multihead/onnx.hpp"
-#include "nn/onnx_convert.hpp"
+#include "multihead/onnx/operators.hpp"
+#include "onnx/convert.hpp"
 
 namespace multihead::test {
 

@@ -2,8 +2,8 @@
 #include <cstring>
 #include <limits>
 
-#include "io/file_error.hpp"
-#include "io/onnx_proto.hpp"
+#include "core/file_error.hpp"
+#include "onnx/proto.hpp"
 
 namespace multihead {
 namespace {

@@ -1,10 +1,10 @@
 // The messages of onnx.proto that are read, by field number; fields that are not named here are passed over.
-#include "multihead/onnx_file.hpp"
+#include "multihead/onnx/file.hpp"
 
-#include "io/file_error.hpp"
-#include "io/mapped_file.hpp"
-#include "io/onnx_proto.hpp"
-#include "io/protobuf.hpp"
+#include "core/file_error.hpp"
+#include "core/mapped_file.hpp"
+#include "onnx/proto.hpp"
+#include "onnx/protobuf.hpp"
 
 namespace multihead {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "multihead/onnx.hpp"
-#include "nn/onnx_convert.hpp"
+#include "multihead/onnx/operators.hpp"
+#include "onnx/convert.hpp"
 
 namespace multihead {
 

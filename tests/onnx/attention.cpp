@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "multihead/onnx.hpp"
-#include "unit/onnx_definition.hpp"
+#include "multihead/onnx/operators.hpp"
+#include "onnx/definition.hpp"
 
 namespace multihead {
 namespace {
