@@ -8,7 +8,7 @@
 #include "attention/bias_gradient.hpp"
 #include "attention/delta.hpp"
 #include "attention/problem.hpp"
-#include "attention/workspace.hpp"
+#include "core/workspace.hpp"
 
 namespace multihead {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 constexpr index_t kMaxChunks = 4;
 constexpr index_t kMinChunkKeys = 256;
 // Tasks a worker should get before the sums for dq of more kv heads are held at once.
-constexpr index_t kTasksPerWorker = 4;
+constexpr index_t kGradientTasksPerWorker = 4;
 
 index_t num_chunks(index_t seqlen_kv) {
   return std::clamp<index_t>((seqlen_kv + kMinChunkKeys - 1) / kMinChunkKeys, 1, kMaxChunks);
@@ -74,7 +74,7 @@ class Backward {
   index_t run_wave(index_t begin, index_t end) {
     std::vector<Task> tasks;
     index_t dq_size = 0, workspace_size = 2 * problem_.head_dim * kernels_.lanes + 64, next = begin;
-    for (; next < end && static_cast<index_t>(tasks.size()) < kTasksPerWorker * workers_; ++next) {
+    for (; next < end && static_cast<index_t>(tasks.size()) < kGradientTasksPerWorker * workers_; ++next) {
       const index_t b = next / problem_.num_kv_heads, g = next % problem_.num_kv_heads;
       const index_t seqlen_kv = sequence_of(problem_, b).seqlen_kv;
       for (index_t chunk = 0; chunk < num_chunks(seqlen_kv); ++chunk) tasks.push_back({b, g, chunk, dq_size});

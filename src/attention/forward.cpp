@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "attention/problem.hpp"
-#include "attention/workspace.hpp"
 #include "core/require.hpp"
+#include "core/workspace.hpp"
 
 namespace multihead {
 namespace {

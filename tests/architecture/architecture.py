@@ -12,6 +12,7 @@ import sys
 LEVELS = [
     ["core"],
     ["kernels"],
+    ["product"],
     ["attention"],
     ["nn", "io"],
     ["models", "text", "onnx"],
@@ -19,7 +20,7 @@ LEVELS = [
     ["report"],
 ]
 LEVEL = {folder: level for level, row in enumerate(LEVELS) for folder in row}
-ENGINE = {"core", "kernels", "attention", "nn"}
+ENGINE = {"core", "kernels", "product", "attention", "nn"}
 
 # include/multihead/<folder>/ and <folder>.hpp belong to that folder, another public header to the folder that has a
 # source of its name (and no public header of that name in its own folder). These have none:

@@ -41,6 +41,8 @@ class Includes(unittest.TestCase):
 
     def test_upwards(self):
         self.expect("src/core/tensor.cpp", '"attention/plan.hpp"', "core must not use attention: it is not below it")
+        self.expect("src/product/matmul.cpp", '"attention/plan.hpp"',
+                    "product must not use attention: it is not below it")
         self.expect("src/nn/linear.cpp", '"multihead/model.hpp"', "nn must not use models: it is not below it",
                     others=["src/models/model.cpp"])
 

@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "attention/packed_product.hpp"
-#include "attention/panels.hpp"
-#include "attention/workspace.hpp"
 #include "core/require.hpp"
+#include "core/workspace.hpp"
 #include "kernels/kernels.hpp"
+#include "product/packed_product.hpp"
+#include "product/panels.hpp"
 
 namespace multihead {
 namespace {
@@ -50,10 +50,10 @@ bool is_packed(const MatmulPart<T>& part) {
 /// Products whose packed side is `lanes` [num_lanes, k]: a, met by the rows of each part's b; or b of the only part,
 /// met by the rows of a.
 template <class T>
-class Product {
+class PackingProduct {
  public:
-  Product(const TensorView<const T, 2>& a, std::span<const MatmulPart<T>> parts, bool packs_a, bool accumulate,
-          Executor* threads)
+  PackingProduct(const TensorView<const T, 2>& a, std::span<const MatmulPart<T>> parts, bool packs_a, bool accumulate,
+                 Executor* threads)
       : a_(a),
         parts_(parts),
         packs_a_(packs_a),
@@ -113,7 +113,7 @@ class Product {
 
   void multiply(const Range& range) const {
     const index_t num_blocks = static_cast<index_t>(blocks_.size()), count = range.last - range.first;
-    const index_t wanted = threads_ ? kTasksPerWorker * num_workers(threads_) : 1;
+    const index_t wanted = threads_ ? kProductTasksPerWorker * num_workers(threads_) : 1;
     const index_t groups = std::clamp<index_t>(wanted / num_blocks, 1, count);
     run_tasks(threads_, num_blocks * groups, [&](index_t task, int) {
       const Block& block = blocks_[static_cast<std::size_t>(task / groups)];
@@ -163,10 +163,10 @@ void multiply(const TensorView<const T, 2>& a, std::span<const MatmulPart<T>> pa
   for (const MatmulPart<T>& part : parts) n += part.c.shape(1);
   const index_t m = a.shape(0), k = a.shape(1);
   if (m * (k + n) < n * k) {
-    Product<T>(a, parts, true, accumulate, threads).run();
+    PackingProduct<T>(a, parts, true, accumulate, threads).run();
   } else {
     for (const MatmulPart<T>& part : parts) {
-      if (part.c.shape(1) > 0) Product<T>(a, {&part, 1}, false, accumulate, threads).run();
+      if (part.c.shape(1) > 0) PackingProduct<T>(a, {&part, 1}, false, accumulate, threads).run();
     }
   }
 }

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "attention/packed_product.hpp"
-#include "attention/panels.hpp"
 #include "kernels/kernels.hpp"
+#include "product/packed_product.hpp"
+#include "product/panels.hpp"
 
 namespace multihead {
 namespace {
@@ -109,7 +109,7 @@ void multiply_packed(const TensorView<const T, 2>& a, std::span<const MatmulPart
   const index_t m = a.shape(0), num_k = a.shape(1);
   const index_t depth = std::clamp<index_t>(num_k, 1, kPanelDepth);
   const index_t rows = rows_per_block<T>(m, depth), num_blocks = (m + rows - 1) / rows;
-  const index_t wanted = threads ? kTasksPerWorker * num_workers(threads) : 1;
+  const index_t wanted = threads ? kProductTasksPerWorker * num_workers(threads) : 1;
   const std::vector<Strip<T>> strips = strips_of(parts, wanted / num_blocks);
   const auto num_strips = static_cast<index_t>(strips.size());
   for (index_t k = 0; k == 0 || k < num_k; k += depth) {
