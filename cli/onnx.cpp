@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "command.hpp"
-#include "multihead/onnx_case.hpp"
+#include "multihead/onnx/case.hpp"
 #include "multihead/threads.hpp"
 
 namespace multihead::cli {

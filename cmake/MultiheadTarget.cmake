@@ -7,7 +7,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(multihead_flags INTERFACE -Wno-restrict)
 endif()
 
-# multihead_library(NAME FOLDERS a b ..): a library of all src/<folder>/*.cpp.
+# multihead_library(NAME FOLDERS a b ..): a library of all src/<folder>/*.cpp; multihead_x is multihead::x to its users.
 # Sources see include/ and src/; users see include/ alone.
 function(multihead_library name)
   cmake_parse_arguments(ARG "" "" "FOLDERS" ${ARGN})
@@ -17,7 +17,9 @@ function(multihead_library name)
     list(APPEND sources ${found})
   endforeach()
   add_library(${name} ${sources})
-  add_library(multihead::${name} ALIAS ${name})
+  string(REGEX REPLACE "^multihead_" "" short ${name})
+  add_library(multihead::${short} ALIAS ${name})
+  set_target_properties(${name} PROPERTIES EXPORT_NAME ${short})
   target_include_directories(${name}
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
     PRIVATE ${PROJECT_SOURCE_DIR}/src)

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "attention/workspace.hpp"
+#include "core/workspace.hpp"
 
 namespace multihead {
 namespace {

@@ -3,8 +3,8 @@
 #include <set>
 #include <vector>
 
-#include "io/file_error.hpp"
-#include "io/mapped_file.hpp"
+#include "core/file_error.hpp"
+#include "core/mapped_file.hpp"
 
 namespace multihead {
 namespace {

@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstring>
 
-#include "io/file_error.hpp"
+#include "core/file_error.hpp"
+#include "core/mapped_file.hpp"
 #include "io/json.hpp"
-#include "io/mapped_file.hpp"
 #include "io/safetensors_header.hpp"
 
 namespace multihead {

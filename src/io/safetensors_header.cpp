@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "io/file_error.hpp"
+#include "core/file_error.hpp"
 
 namespace multihead {
 namespace {

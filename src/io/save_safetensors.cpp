@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "io/file_error.hpp"
+#include "core/file_error.hpp"
 #include "io/safetensors_header.hpp"
 #include "multihead/safetensors.hpp"
 

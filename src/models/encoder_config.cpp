@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "io/file_error.hpp"
+#include "core/file_error.hpp"
 #include "models/json_fields.hpp"
 #include "models/naming_scheme.hpp"
 

@@ -1,6 +1,6 @@
 #include "models/json_fields.hpp"
 
-#include "io/file_error.hpp"
+#include "core/file_error.hpp"
 #include "io/json.hpp"
 
 namespace multihead {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "io/file_error.hpp"
+#include "core/file_error.hpp"
 #include "models/parameter_walk.hpp"
 #include "multihead/encoder.hpp"
 #include "multihead/safetensors.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "io/file_error.hpp"
+#include "core/file_error.hpp"
 #include "io/json.hpp"
 #include "models/json_fields.hpp"
 

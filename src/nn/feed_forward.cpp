@@ -1,6 +1,6 @@
 #include "multihead/nn/feed_forward.hpp"
 
-#include "attention/workspace.hpp"
+#include "core/workspace.hpp"
 #include "nn/rows.hpp"
 
 namespace multihead::nn {

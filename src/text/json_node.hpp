@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/file_error.hpp"
 #include "core/require.hpp"
-#include "io/file_error.hpp"
 
 namespace multihead {
 

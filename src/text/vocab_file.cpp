@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <set>
 
+#include "core/mapped_file.hpp"
 #include "io/json.hpp"
-#include "io/mapped_file.hpp"
 #include "text/pipeline.hpp"
 #include "text/unicode.hpp"
 #include "text/utf8.hpp"

@@ -14,21 +14,21 @@ import true_includes
 LEVELS = [
     ["core"],
     ["kernels"],
+    ["product"],
     ["attention"],
     ["nn", "io"],
-    ["models", "text"],
+    ["models", "text", "onnx"],
     ["lens", "train"],
     ["report"],
 ]
 LEVEL = {folder: level for level, row in enumerate(LEVELS) for folder in row}
-ENGINE = {"core", "kernels", "attention", "nn"}
+ENGINE = {"core", "kernels", "product", "attention", "nn"}
 
 # include/multihead/<folder>/ and <folder>.hpp belong to that folder, another public header to the folder that has a
-# source of its name. These have none:
+# source of its name (and no public header of that name in its own folder). These have none:
 HEADER_FOLDER = {
     "any_view": "core",
     "error": "core",
-    "onnx": "nn",
     "tensor_view": "core",
     "attention_options": "attention",
 }
@@ -37,7 +37,7 @@ HEADER_FOLDER = {
 FACES = ["cli", "examples", "python", "reference"]
 
 # Who may include a library's headers, by the first part of the path. What is not here may be included by nobody.
-TOOLS = set(LEVEL) - ENGINE
+TOOLS = set(LEVEL) - ENGINE - {"onnx"}
 LIBRARIES = {
     "hwy": {"kernels"},
     "fmt": TOOLS | {"cli"},
@@ -68,7 +68,8 @@ def folder_of_header(root, name):
         return stem
     if stem in HEADER_FOLDER:
         return HEADER_FOLDER[stem]
-    homes = [folder for folder in LEVEL if (root / "src" / folder / f"{stem}.cpp").exists()]
+    homes = [folder for folder in LEVEL if (root / "src" / folder / f"{stem}.cpp").exists()
+             and not (root / "include/multihead" / folder / path.name).exists()]
     return homes[0] if len(homes) == 1 else None
 
 

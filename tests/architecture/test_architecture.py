@@ -32,8 +32,17 @@ class Includes(unittest.TestCase):
         self.expect("src/report/page.cpp", '"multihead/lens.hpp"')
         self.expect("src/models/bert.cpp", '"multihead/nn/linear.hpp"')
 
+    def test_a_source_of_the_same_name_elsewhere(self):
+        self.expect("src/nn/linear.cpp", '"multihead/tensor.hpp"',
+                    others=["src/core/tensor.cpp", "src/onnx/tensor.cpp", "include/multihead/onnx/tensor.hpp"])
+        self.expect("src/nn/linear.cpp", '"multihead/tensor.hpp"',
+                    "no single src/<folder>/ has a source of tensor.hpp's name; name its folder in HEADER_FOLDER",
+                    others=["src/core/tensor.cpp", "src/onnx/tensor.cpp"])
+
     def test_upwards(self):
         self.expect("src/core/tensor.cpp", '"attention/plan.hpp"', "core must not use attention: it is not below it")
+        self.expect("src/product/matmul.cpp", '"attention/plan.hpp"',
+                    "product must not use attention: it is not below it")
         self.expect("src/nn/linear.cpp", '"multihead/model.hpp"', "nn must not use models: it is not below it",
                     others=["src/models/model.cpp"])
 
@@ -42,6 +51,7 @@ class Includes(unittest.TestCase):
 
     def test_sideways(self):
         self.expect("src/text/wordpiece.cpp", '"models/bert.hpp"', "text must not use models: it is not below it")
+        self.expect("src/onnx/case.cpp", '"models/bert.hpp"', "onnx must not use models: it is not below it")
         self.expect("src/io/npy.cpp", '"nn/linear.hpp"', "io must not use nn: it is not below it")
 
     def test_faces_see_public_headers_only(self):
@@ -65,6 +75,7 @@ class Includes(unittest.TestCase):
         self.expect("src/attention/forward.cpp", "<hwy/highway.h>", "attention must not use hwy")
         self.expect("src/attention/forward.cpp", "<immintrin.h>", "attention must not use immintrin.h")
         self.expect("src/nn/linear.cpp", "<fmt/format.h>", "nn must not use fmt")
+        self.expect("src/onnx/case.cpp", "<fmt/format.h>", "onnx must not use fmt")
         self.expect("src/io/npy.cpp", "<unicode/uchar.h>", "io must not use unicode")
         self.expect("src/io/npy.cpp", "<boost/any.hpp>", "unknown library; name who may use it in LIBRARIES")
         for header in ["<vector>", "<cstdint>", "<sys/mman.h>", "<unistd.h>", "<source_location>"]:

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "multihead/onnx_case.hpp"
+#include "multihead/onnx/case.hpp"
 
 namespace multihead {
 namespace {

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the built tree, moves it, and builds and runs another project on it: install_test.sh SOURCE BUILD CASE
 #   models       everything, used with find_package(multihead COMPONENTS models)
-#   engine       everything, used with find_package(multihead): fmt, JSON, ICU and zlib are not looked for
+#   onnx         everything, used with find_package(multihead COMPONENTS onnx): fmt, JSON, ICU and zlib are not looked for
+#   engine       everything, used with find_package(multihead): the same
 #   engine_only  MULTIHEAD_BUILD_TOOLS=OFF, configured and used where Highway is the only library that can be found
 set -eu
 source=$1 build=$2 case=$3
@@ -33,7 +34,7 @@ fi
 [ "$case" != engine_only ] || [ ! -e "$work/prefix/bin" ] || fail "the engine alone must install no command"
 
 components=
-[ "$case" != models ] || components=models
+case $case in models | onnx) components=$case ;; esac
 cmake -S "$source/tests/install/consumer" -B "$work/consumer" "$@" "-DCMAKE_PREFIX_PATH=$work/prefix" \
   "-DCOMPONENTS=$components"
 cmake --build "$work/consumer"
