@@ -35,8 +35,8 @@ HWY_NOINLINE void AddRows(const KeyRange& keys, index_t num_rows, index_t num_ti
   const auto columns = [&](auto count, index_t v) HWY_ATTR {
     const index_t f = v * kVectorLanes<T>;
     const auto product = [&](index_t num_k, auto walk) HWY_ATTR {
-      Product<decltype(count)::value>(keys.end - keys.begin, num_k, a, Fixed<kTileLanes<T>>(), One(), rows.data + f, rows.stride,
-                                      c + f, padded, Accumulate(), Nothing(), walk);
+      Product<decltype(count)::value>(keys.end - keys.begin, num_k, a, Fixed<kTileLanes<T>>(), One(), rows.data + f,
+                                      rows.stride, c + f, padded, Accumulate(), Nothing(), walk);
     };
     if (num_rows == kTileLanes<T>) {
       product(num_tiles * num_rows, Segments<kTileLanes<T>>(BackwardLayout<T>::kTile - kTileLanes<T>));
@@ -168,8 +168,7 @@ struct BackwardBlock {
     if (!gradient.template Compute<NV>(keys, k_rows, tile.v_rows, pair)) return;
     const bool all_visible = gradient.AllVisible(keys);
     gradient.Uncap(keys, pair);
-    if (all_visible ||
-        (Finite(gradient.q_rows, scores.head_dim) && Finite(gradient.dout_rows, scores.head_dim_v))) {
+    if (all_visible || (Finite(gradient.q_rows, scores.head_dim) && Finite(gradient.dout_rows, scores.head_dim_v))) {
       Join(p, slot, keys);
     } else {
       Flush(p);
@@ -222,12 +221,10 @@ struct BackwardBlock {
     if (tile.run_size == 0) return;
     const PairTiles<T> pair(layout, p, tile.run_begin);
     if (args.dv.data != nullptr) {
-      AddRows(tile.run_keys, num_rows, tile.run_size, pair.dropped, tile.run_douts, scores.head_dim_v,
-              layout.dv(p));
+      AddRows(tile.run_keys, num_rows, tile.run_size, pair.dropped, tile.run_douts, scores.head_dim_v, layout.dv(p));
     }
     if (args.dk.data != nullptr) {
-      AddRows(tile.run_keys, num_rows, tile.run_size, pair.ds, tile.run_queries, scores.head_dim,
-              layout.dk(p));
+      AddRows(tile.run_keys, num_rows, tile.run_size, pair.ds, tile.run_queries, scores.head_dim, layout.dk(p));
     }
     tile.run_size = 0;
   }

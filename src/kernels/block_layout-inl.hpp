@@ -60,10 +60,13 @@ struct BlockLayout {
     };
     bias = take(HasBiasTile(s) ? kKeysPerForwardTile * kTileLanes<T> : 0);
     rows = take(kTileLanes<T> * widest);
-    num_slots = num_tiles == tiles_per_group ? 1 : keeps_probs ? num_key_tiles : kTilesPerSegment * kKeysPerTile / kKeysPerForwardTile;
-    keys_ = take(NeedsCopy<T>(s.k, s.pages, s.copy_keys) ? num_slots * kKeysPerForwardTile * PaddedWidth<T>(head_dim) : 0);
-    values_ =
-        take(NeedsCopy<T>(s.v, s.pages, s.copy_values) ? num_slots * kKeysPerForwardTile * PaddedWidth<T>(head_dim_v) : 0);
+    num_slots = num_tiles == tiles_per_group ? 1
+                : keeps_probs                ? num_key_tiles
+                                             : kTilesPerSegment * kKeysPerTile / kKeysPerForwardTile;
+    keys_ =
+        take(NeedsCopy<T>(s.k, s.pages, s.copy_keys) ? num_slots * kKeysPerForwardTile * PaddedWidth<T>(head_dim) : 0);
+    values_ = take(
+        NeedsCopy<T>(s.v, s.pages, s.copy_values) ? num_slots * kKeysPerForwardTile * PaddedWidth<T>(head_dim_v) : 0);
     queries_ = take(num_tiles * head_dim * kTileLanes<T>);
     acc_ = take(num_tiles * head_dim_v * kTileLanes<T>);
     softmax_ = take(num_tiles * RunningSoftmax<T>::kSize);

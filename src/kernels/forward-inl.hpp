@@ -31,9 +31,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 struct ForwardBlock {
   static constexpr Fixed<kTileLanes<T>> kRow{};
-  static constexpr index_t kFarTiles = 8;  // query tiles whose packed rows do not stay near
+  static constexpr index_t kFarTiles = 8;                 // query tiles whose packed rows do not stay near
   [[maybe_unused]] static constexpr index_t kWide = 192;  // values that are walked by columns from the L2
-  static constexpr index_t kCut = 8;  // keys that vectors are left out for at a time
+  static constexpr index_t kCut = 8;                      // keys that vectors are left out for at a time
   const ForwardArgs<T>& args;
   const Scores<T>& scores;
   BlockLayout<T> layout;
@@ -50,8 +50,7 @@ struct ForwardBlock {
       layout.query_tiles[t].has_values = false;
       softmax(t).Init(scores, lanes, args.key_begin == 0);
       PackQueries(scores.q, lanes, scores.head_dim, scores.scale,
-                  HWY_TARGET > HWY_AVX3 || layout.num_tiles >= kFarTiles,
-                  layout.queries(t), layout.rows);
+                  HWY_TARGET > HWY_AVX3 || layout.num_tiles >= kFarTiles, layout.queries(t), layout.rows);
       first = std::min(first, lanes.first_begin);
       last = std::max(last, lanes.last_end);
     }
@@ -244,8 +243,8 @@ struct ForwardBlock {
 
   /// Scores to probabilities in units of the running maximum; stores them if wanted; dropout.
   template <int NV>
-  HWY_INLINE bool Weigh(index_t t, const KeyRange& keys, const Cuts& cuts, RunningSoftmax<T>& state,
-                        const T* tile_max, T* factor) {
+  HWY_INLINE bool Weigh(index_t t, const KeyRange& keys, const Cuts& cuts, RunningSoftmax<T>& state, const T* tile_max,
+                        T* factor) {
     const bool raised = state.Raise(tile_max, NV, factor);
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     Exponentiate<NV>(cuts, tile, state);

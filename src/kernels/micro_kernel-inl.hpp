@@ -56,7 +56,7 @@ inline constexpr int kRowsPerBlock = NV == 1   ? 8
 template <class T>
 inline constexpr index_t kVectorLanes = HWY_LANES(T);
 template <class T>
-inline constexpr index_t kTileLanes = kNumVectors * kVectorLanes<T>;
+inline constexpr index_t kTileLanes = kNumVectors* kVectorLanes<T>;
 
 /// How a block begins and ends. All are passed by value and inlined.
 struct SetZero {  // C = sum

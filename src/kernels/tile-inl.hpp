@@ -26,8 +26,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 inline constexpr T kInfinity = std::numeric_limits<T>::infinity();
 
-/// Keys of a tile of the forward. Sixteen lanes want 256: their P no longer fits the L1, but the L2 is quick enough, and
-/// sums are loaded, rescaled and stored half as often.
+/// Keys of a tile of the forward. Sixteen lanes want 256: their P no longer fits the L1, but the L2 is quick enough,
+/// and sums are loaded, rescaled and stored half as often.
 inline constexpr index_t kKeysPerForwardTile = HWY_TARGET <= HWY_AVX3 ? 2 * kKeysPerTile : kKeysPerTile;
 
 /// Keys [begin, end) of a key tile for one query tile, relative to the tile's first key `origin`.
