@@ -45,7 +45,7 @@ class Backward {
         delta_(problem, input) {}
 
   void run() {
-    if (gradients_.dslopes) slopes_ = Tensor<T, 3>({problem_.batch, problem_.num_heads, kMaxChunks});
+    if (gradients_.dslopes) slopes_ = Tensor<double, 3>({problem_.batch, problem_.num_heads, kMaxChunks});
     const index_t kv_heads = problem_.batch * problem_.num_kv_heads;
     for (index_t begin = 0; begin < kv_heads;) begin = run_wave(begin, kv_heads);
     for (index_t b = 0; b < problem_.batch; ++b) clear_absent(b);
@@ -70,6 +70,11 @@ class Backward {
     return tiles * kernels_.lanes * problem_.head_dim;
   }
 
+  /// What a chunk takes of the memory for dq: its sums, and outer ones where it has many keys.
+  index_t chunk_part(index_t b, index_t g) const {
+    return part_size(b, g) * (chunk_size(sequence_of(problem_, b).seqlen_kv) > kernels::kKeysPerDqFold ? 2 : 1);
+  }
+
   /// Some kv heads of [begin, end), counted over all sequences, so many that all workers are busy; returns the next.
   index_t run_wave(index_t begin, index_t end) {
     std::vector<Task> tasks;
@@ -78,7 +83,7 @@ class Backward {
       const index_t b = next / problem_.num_kv_heads, g = next % problem_.num_kv_heads;
       const index_t seqlen_kv = sequence_of(problem_, b).seqlen_kv;
       for (index_t chunk = 0; chunk < num_chunks(seqlen_kv); ++chunk) tasks.push_back({b, g, chunk, dq_size});
-      if (gradients_.dq) dq_size += num_chunks(seqlen_kv) * part_size(b, g);
+      if (gradients_.dq) dq_size += num_chunks(seqlen_kv) * chunk_part(b, g);
       workspace_size = std::max(workspace_size, kernels_.backward_workspace(args_of(b, g)));
     }
     const Workspace<T> workspace(workers_, workspace_size), dq(1, dq_size);
@@ -88,9 +93,13 @@ class Backward {
       const index_t size = chunk_size(args.scores.seqlen_kv);
       args.key_begin = std::min(task.chunk * size, args.scores.seqlen_kv);
       args.key_end = std::min(args.key_begin + size, args.scores.seqlen_kv);
-      if (gradients_.dq) args.dq = dq.part(0) + task.dq_begin + task.chunk * part_size(task.b, task.g);
-      Tensor<T, 1> slopes;
-      if (gradients_.dslopes) args.dslopes = (slopes = Tensor<T, 1>({groups_.size(task.g)})).data();
+      if (gradients_.dq) {
+        const index_t part = part_size(task.b, task.g), stride = chunk_part(task.b, task.g);
+        args.dq = dq.part(0) + task.dq_begin + task.chunk * stride;
+        if (stride > part) args.dq_outer = args.dq + part;
+      }
+      Tensor<double, 1> slopes;
+      if (gradients_.dslopes) args.dslopes = (slopes = Tensor<double, 1>({groups_.size(task.g)})).data();
       args.workspace = workspace.part(worker);
       kernels_.backward_block(args);
       for (index_t n = 0; n < slopes.size(); ++n) slopes_(task.b, groups_.of(task.g)[n], task.chunk) = slopes(n);
@@ -107,7 +116,7 @@ class Backward {
       kernels_.query_gradient({.scores = args_of(task.b, task.g).scores,
                                .parts = dq + task.dq_begin,
                                .num_parts = num_chunks(sequence.seqlen_kv),
-                               .part_size = part_size(task.b, task.g),
+                               .part_size = chunk_part(task.b, task.g),
                                .dq = rows(gradients_.dq, sequence.batch_index, sequence.q_begin, 0),
                                .workspace = workspace.part(worker)});
     });
@@ -160,11 +169,11 @@ class Backward {
   void slope_gradient() const {
     const TensorView<T, 1> dslopes = gradients_.dslopes.as<T>();
     for (index_t h = 0; h < problem_.num_heads; ++h) {
-      T sum = 0;
+      double sum = 0;
       for (index_t b = 0; b < problem_.batch; ++b) {
         for (index_t chunk = 0; chunk < kMaxChunks; ++chunk) sum += slopes_(b, h, chunk);
       }
-      dslopes(h) = sum;
+      dslopes(h) = static_cast<T>(sum);
     }
   }
 
@@ -176,7 +185,7 @@ class Backward {
   const kernels::Table<T>& kernels_;
   const index_t workers_;
   const Delta<T> delta_;
-  Tensor<T, 3> slopes_;  // [B, H, chunk] partial sums
+  Tensor<double, 3> slopes_;  // [B, H, chunk] partial sums
 };
 
 }  // namespace

@@ -92,8 +92,8 @@ struct AndAsk {
   Finish finish;
   RowsAhead* ahead;
   template <int MR, int NV, class D, class T>
-  HWY_INLINE void Block(D d, hn::Vec<D> (&sum)[MR][NV], const T* c) const {
-    finish.template Block<MR, NV>(d, sum, c);
+  HWY_INLINE void Block(D d, hn::Vec<D> (&sum)[MR][NV], const T* c, index_t c_row) const {
+    finish.template Block<MR, NV>(d, sum, c, c_row);
     ahead->Step();
   }
 };

@@ -137,7 +137,7 @@ struct AddBias {
   const T* first;  // where that row goes; rows are those of a tile
   T *max, *seen;
   template <int MR, int NV, class D>
-  HWY_INLINE void Block(D d, hn::Vec<D> (&sum)[MR][NV], const T* c) const {
+  HWY_INLINE void Block(D d, hn::Vec<D> (&sum)[MR][NV], const T* c, index_t) const {
     const auto hidden = hn::Set(d, -kInfinity<T>);
     const T* const at = bias + (c - first);
 #pragma GCC unroll 4
