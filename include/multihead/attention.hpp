@@ -39,7 +39,8 @@ struct AttentionOutput {
 /// @throws UnsupportedError  if a dtype is of the wrong kind. Nothing has been written by then.
 ///
 /// Cost     2*B*H*Sq*Skv*(D + Dv) flops; about half with a square causal mask; hidden tiles cost nothing.
-/// Memory   at most 128 query tiles and 16 key tiles per thread (about 3 MB at D = 64), whatever Sq and Skv are.
+/// Memory   at most 128 query tiles and 2,048 keys per thread (about 3 MB at D = 64, 4 MB past 8,192 keys; twice that
+///          with AVX-512), whatever Sq and Skv are.
 /// Threads  the result is bitwise equal for any thread count and any batch mates.
 /// Source   Milakov & Gimelshein 2018, alg. 3; Dao 2023, alg. 1.
 void attention_forward(const AttentionInput& input, const AttentionOutput& output,
@@ -71,7 +72,7 @@ struct AttentionGradients {
 /// @throws ShapeError, UnsupportedError  as attention_forward; page_table is refused
 ///
 /// Cost     5*2*B*H*Sq*Skv*D flops for dq, dk and dv; dbias adds two products of five.
-/// Memory   tiles, and up to four [Sq, D] buffers a head in flight; nothing of size [Sq, Skv].
+/// Memory   tiles, and up to four [Sq, D] buffers a head in flight (eight past 32,768 keys); nothing of size [Sq, Skv].
 /// Threads  deterministic, bitwise equal for any thread count and any batch mates.
 /// Source   Dao et al. 2022, alg. 4; Dao 2023, alg. 2.
 void attention_backward(const AttentionBackwardInput& input, const AttentionGradients& gradients,

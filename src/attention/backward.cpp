@@ -28,7 +28,7 @@ class Backward {
         delta_(problem, input) {}
 
   void run() {
-    if (gradients_.dslopes) slopes_ = Tensor<T, 3>({problem_.batch, problem_.num_heads, kMaxGradientChunks});
+    if (gradients_.dslopes) slopes_ = Tensor<double, 3>({problem_.batch, problem_.num_heads, kMaxGradientChunks});
     index_t size = 2 * problem_.head_dim * kernels_.lanes + 64;  // of query_gradient
     for (const BackwardTask& task : plan_.tasks) size = std::max(size, kernels_.backward_workspace(args_of(task)));
     const Workspace<T> workspace(workers_, size), dq(1, plan_.dq_size);
@@ -48,9 +48,12 @@ class Backward {
     run_tasks(options_.threads, wave.end - wave.begin, [&](index_t index, int worker) {
       const BackwardTask task = task_of(index);
       kernels::BackwardArgs<T> args = args_of(task);
-      if (gradients_.dq) args.dq = dq + task.dq_begin + task.chunk * task.dq_size;
-      Tensor<T, 1> slopes;
-      if (gradients_.dslopes) args.dslopes = (slopes = Tensor<T, 1>({groups_.size(task.g)})).data();
+      if (gradients_.dq) {
+        args.dq = dq + task.dq_begin + task.chunk * task.dq_stride;
+        if (task.dq_stride > task.dq_size) args.dq_outer = args.dq + task.dq_size;
+      }
+      Tensor<double, 1> slopes;
+      if (gradients_.dslopes) args.dslopes = (slopes = Tensor<double, 1>({groups_.size(task.g)})).data();
       args.workspace = workspace.part(worker);
       kernels_.backward_block(args);
       for (index_t n = 0; n < slopes.size(); ++n) slopes_(task.b, groups_.of(task.g)[n], task.chunk) = slopes(n);
@@ -67,7 +70,7 @@ class Backward {
     kernels_.query_gradient({.scores = args_of(task.b, task.g).scores,
                              .parts = parts,
                              .num_parts = task.num_chunks,
-                             .part_size = task.dq_size,
+                             .part_size = task.dq_stride,
                              .dq = rows(gradients_.dq, sequence.batch_index, sequence.q_begin, 0),
                              .workspace = workspace});
   }
@@ -127,11 +130,11 @@ class Backward {
   void slope_gradient() const {
     const TensorView<T, 1> dslopes = gradients_.dslopes.as<T>();
     for (index_t h = 0; h < problem_.num_heads; ++h) {
-      T sum = 0;
+      double sum = 0;
       for (index_t b = 0; b < problem_.batch; ++b) {
         for (index_t chunk = 0; chunk < kMaxGradientChunks; ++chunk) sum += slopes_(b, h, chunk);
       }
-      dslopes(h) = sum;
+      dslopes(h) = static_cast<T>(sum);
     }
   }
 
@@ -144,7 +147,7 @@ class Backward {
   const index_t workers_;
   const BackwardPlan plan_;
   const Delta<T> delta_;
-  Tensor<T, 3> slopes_;  // [B, H, chunk] partial sums
+  Tensor<double, 3> slopes_;  // [B, H, chunk] partial sums
 };
 
 }  // namespace

@@ -36,19 +36,24 @@ struct HeadPlace {
   }
 };
 
+/// Tiles that a block adds up in T; their sums go to double, so that any number of tiles can share a bias.
+constexpr index_t kTilesPerFold = 64;
+
 /// Reduces acc [kKeys][lanes] along broadcast axes and writes the block.
-template <class T>
-void write_block(const TensorView<T, 4>& dbias, index_t b, index_t h, Span i, Span j, const T* acc, index_t lanes) {
+template <class T, class Sum>
+void write_block(const TensorView<T, 4>& dbias, index_t b, index_t h, Span i, Span j, const Sum* acc, index_t lanes) {
   const bool one_query = dbias.shape(2) == 1, one_key = dbias.shape(3) == 1;
-  const index_t num_lanes = one_query ? lanes : i.end - i.begin, num_keys = one_key ? kKeys : j.end - j.begin;
-  const auto element = [&](index_t n, index_t key) -> T& {
-    return dbias(b, h, one_query ? 0 : i.begin + n, one_key ? 0 : j.begin + key);
-  };
-  for (index_t n = 0; n < (one_query ? 1 : num_lanes); ++n) {
-    for (index_t key = 0; key < (one_key ? 1 : num_keys); ++key) element(n, key) = T{0};
-  }
-  for (index_t key = 0; key < num_keys; ++key) {
-    for (index_t n = 0; n < num_lanes; ++n) element(n, key) += acc[key * lanes + n];
+  const index_t lanes_each = one_query ? lanes : 1, keys_each = one_key ? kKeys : 1;  // that an element is the sum of
+  const index_t num_i = one_query ? 1 : i.end - i.begin, num_j = one_key ? 1 : j.end - j.begin;
+  for (index_t key = 0; key < num_j; ++key) {
+    for (index_t n = 0; n < num_i; ++n) {
+      double sum = 0;
+      for (index_t more_keys = 0; more_keys < keys_each; ++more_keys) {
+        const Sum* const row = acc + (key + more_keys) * lanes + n;
+        for (index_t more = 0; more < lanes_each; ++more) sum += double{row[more]};
+      }
+      dbias(b, h, one_query ? 0 : i.begin + n, one_key ? 0 : j.begin + key) = static_cast<T>(sum);
+    }
   }
 }
 
@@ -68,7 +73,13 @@ void bias_gradient(const Problem& problem, const HeadGroups& groups, const Outpu
   for (index_t g = 0; problem.batch > 0 && g < problem.num_kv_heads; ++g) {
     workspace_size = std::max(workspace_size, kernel.backward_workspace(args_of(0, g)));
   }
-  const Workspace<T> workspace(num_workers(problem.options->threads), acc_size + workspace_size);
+  const int workers = num_workers(problem.options->threads);
+  const Workspace<T> workspace(workers, acc_size + workspace_size);
+  const index_t most_tiles = (dbias.shape(0) == 1 ? problem.batch : 1) * (dbias.shape(1) == 1 ? problem.num_heads : 1) *
+                             (dbias.shape(2) == 1 ? blocks_of(problem.seqlen_q, lanes) : 1) *
+                             (dbias.shape(3) == 1 ? blocks_of(problem.seqlen_kv, kKeys) : 1);
+  const bool is_long = most_tiles > kTilesPerFold;
+  const Workspace<double> outer(workers, is_long ? acc_size : 0);
   run_tasks(problem.options->threads, dbias.shape(0) * blocks_h * blocks_i * blocks_j, [&](index_t task, int worker) {
     const index_t block_j = task % blocks_j, block_i = task / blocks_j % blocks_i;
     const index_t block_h = task / (blocks_j * blocks_i) % blocks_h, block_b = task / (blocks_j * blocks_i * blocks_h);
@@ -77,7 +88,14 @@ void bias_gradient(const Problem& problem, const HeadGroups& groups, const Outpu
     const Span in_i = span_of(dbias.shape(2), problem.seqlen_q, block_i, lanes);
     const Span in_j = span_of(dbias.shape(3), problem.seqlen_kv, block_j, kKeys);
     T* const acc = workspace.part(worker);
+    double* const sums = outer.part(worker);
     std::fill_n(acc, acc_size, T{0});
+    std::fill_n(sums, is_long ? acc_size : 0, 0.0);
+    index_t num_tiles = 0;
+    const auto fold = [&] {
+      for (index_t n = 0; n < acc_size; ++n) sums[n] += double{acc[n]};
+      std::fill_n(acc, acc_size, T{0});
+    };
     for (index_t b = in_b.begin; b < in_b.end; ++b) {
       const Sequence sequence = sequence_of(problem, b);
       for (index_t h = in_h.begin; h < in_h.end; ++h) {
@@ -90,11 +108,17 @@ void bias_gradient(const Problem& problem, const HeadGroups& groups, const Outpu
           args.num_rows = std::min(lanes, std::min(in_i.end, sequence.seqlen_q) - i);
           for (args.origin = in_j.begin; args.origin < std::min(in_j.end, sequence.seqlen_kv); args.origin += kKeys) {
             kernel.bias_gradient(args);
+            if (++num_tiles % kTilesPerFold == 0 && is_long) fold();
           }
         }
       }
     }
-    write_block(dbias, block_b, block_h, in_i, in_j, acc, lanes);
+    if (is_long) {
+      fold();
+      write_block(dbias, block_b, block_h, in_i, in_j, sums, lanes);
+    } else {
+      write_block(dbias, block_b, block_h, in_i, in_j, acc, lanes);
+    }
   });
 }
 

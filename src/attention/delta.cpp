@@ -53,17 +53,17 @@ void Delta<T>::sink_gradient(TensorView<T, 1> dsinks) const {
   const TensorView<const T, 1> sinks = problem_.options->sinks.as<T>();
   const TensorView<const T, 3> row_max = input_.row_max.template as<T>(), row_sum = input_.row_sum.template as<T>();
   for (index_t h = 0; h < problem_.num_heads; ++h) {
-    T total = 0;
+    double total = 0;  // of as many terms as there are tokens
     for (index_t b = 0; b < problem_.batch && sinks(h) != -std::numeric_limits<T>::infinity(); ++b) {
       const Sequence s = sequence_of(problem_, b);
-      T sum = 0;
+      double sum = 0;
       for (index_t i = s.q_begin; i < s.q_begin + s.seqlen_q; ++i) {
         const T share = std::exp(sinks(h) - row_max(s.batch_index, h, i)) / row_sum(s.batch_index, h, i);
-        sum -= share * delta_(s.batch_index, h, i);
+        sum -= double{share} * double{delta_(s.batch_index, h, i)};
       }
       total += sum;
     }
-    dsinks(h) = total;
+    dsinks(h) = static_cast<T>(total);
   }
 }
 

@@ -169,13 +169,14 @@ BackwardPlan plan_backward(const Problem& problem, const HeadGroups& groups, con
     const index_t tiles = ceil_div(sequence.seqlen_kv, kernels::kKeysPerTile);
     const index_t chunk_keys = std::max<index_t>(ceil_div(tiles, num_chunks), 1) * kernels::kKeysPerTile;
     const index_t dq_size = round_up(groups.size(g) * sequence.seqlen_q, facts.lanes) * problem.head_dim;
+    const index_t dq_stride = chunk_keys > kernels::kKeysPerDqFold ? 2 * dq_size : dq_size;
     for (index_t chunk = 0; chunk < num_chunks; ++chunk) {
       const index_t key_begin = std::min(chunk * chunk_keys, sequence.seqlen_kv);
       const index_t key_end = std::min(key_begin + chunk_keys, sequence.seqlen_kv);
-      plan.tasks.push_back({b, g, chunk, num_chunks, key_begin, key_end, dq_end, dq_size});
+      plan.tasks.push_back({b, g, chunk, num_chunks, key_begin, key_end, dq_end, dq_size, dq_stride});
     }
     plan.waves.back().end = static_cast<index_t>(plan.tasks.size());
-    if (facts.wants_dq) dq_end += num_chunks * dq_size;
+    if (facts.wants_dq) dq_end += num_chunks * dq_stride;
     plan.dq_size = std::max(plan.dq_size, dq_end);
   }
   return plan;

@@ -79,8 +79,9 @@ struct BackwardTask {
   index_t b, g;
   index_t chunk, num_chunks;  // of the kv head
   index_t key_begin, key_end;
-  index_t dq_begin;  // sums for dq [num_chunks, dq_size] of the kv head
-  index_t dq_size;   // elements of one chunk's sums: whole tiles of the kv head's rows
+  index_t dq_begin;   // sums for dq of the kv head, dq_stride elements per chunk
+  index_t dq_size;    // elements of one chunk's sums: whole tiles of the kv head's rows
+  index_t dq_stride;  // the sums, and as many outer ones where a chunk has more than kKeysPerDqFold keys
 };
 
 /// Tasks [begin, end) of BackwardPlan::tasks: all chunks of some kv heads, whose sums for dq are held at once.

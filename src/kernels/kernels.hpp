@@ -20,6 +20,9 @@ inline constexpr index_t kMaxLanes = 48;
 /// Key tiles that are held as copies while all groups of a block's query tiles pass over them.
 inline constexpr index_t kTilesPerSegment = 16;
 
+/// Keys whose sums for dq are added up before they go to dq_outer, which shorter ranges do not need.
+inline constexpr index_t kKeysPerDqFold = 64 * kKeysPerTile;
+
 /// A window side that is open. Small enough that i + offset - kOpen cannot overflow.
 inline constexpr index_t kOpen = index_t{1} << 60;
 
@@ -154,10 +157,11 @@ struct BackwardArgs {
   RowValues<const T> row_max, row_sum;
   RowValues<const T> delta;  // sum_d dout*out - dlse
 
-  Rows dk, dv;             // at this kv head; data == nullptr: not wanted
-  T* dq = nullptr;         // [tiles of the group's rows][head_dim][lanes], summed in key order; nullptr: not wanted
-  T* dslopes = nullptr;    // [num_heads of the group], added to; nullptr: not wanted
-  T* workspace = nullptr;  // backward_workspace() elements, 64-byte aligned
+  Rows dk, dv;                // at this kv head; data == nullptr: not wanted
+  T* dq = nullptr;            // [tiles of the group's rows][head_dim][lanes], summed in key order; nullptr: not wanted
+  T* dq_outer = nullptr;      // as large: the second level of sums over more than kKeysPerDqFold keys
+  double* dslopes = nullptr;  // [num_heads of the group], added to; nullptr: not wanted
+  T* workspace = nullptr;     // backward_workspace() elements, 64-byte aligned
 };
 
 /// Writes dq rows from the sums of `num_parts` key ranges, added in order.
@@ -189,8 +193,8 @@ struct PackArgs {
   T* panel = nullptr;  // [num_k][lanes]
 };
 
-/// c[row, lane] = start + sum_k a[row, k] * panel[k][lane] for one packed panel, each sum in order of k.
-/// start = bias, and what c holds if it is accumulated.
+/// c[row, lane] = bias + sum_k a[row, k] * panel[k][lane] for one packed panel, each sum in order of k; if it is
+/// accumulated, the sum is added to what c holds.
 template <class T>
 struct MatmulArgs {
   const T* a = nullptr;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "multihead/matmul.hpp"
+#include "nn/rows.hpp"
 
 namespace multihead::nn {
 namespace {
@@ -62,12 +63,9 @@ void project_backward(TensorView<const T, 3> x, const Tensor<T, 2>& w, TensorVie
     });
   }
   if (gradients.db && gradients.db->data()) {
-    Tensor<T, 1>& db = *gradients.db;
-    for (index_t b = 0; b < dy.shape(0); ++b) {
-      for (index_t i = 0; i < dy.shape(1); ++i) {
-        for (index_t n = 0; n < dy.shape(2); ++n) db(n) += dy(b, i, n);
-      }
-    }
+    const index_t seqlen = dy.shape(1);
+    add_column_sums(threads, dy.shape(0) * seqlen, gradients.db->view(),
+                    [&](index_t n, index_t j) { return dy(n / seqlen, n % seqlen, j); });
   }
 }
 

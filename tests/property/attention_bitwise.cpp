@@ -1,6 +1,8 @@
 // Bits that must not depend on anything: threads, batch mates, later keys, what else is asked for.
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "multihead/threads.hpp"
 #include "tests/support/attention_problem.hpp"
 #include "tests/support/bitwise_configs.hpp"
@@ -181,6 +183,36 @@ TEST(AttentionCausal, ARowIgnoresLaterKeys) {
         ASSERT_EQ(result.lse.get({1, 0, i}), expected.lse.get({1, 0, i}));
       }
       EXPECT_NE(result.lse.get({1, 0, 149}), expected.lse.get({1, 0, 149}));
+    }
+  }
+}
+
+// Rows of the heads of a group share tiles, query by query where a rule hides keys: which rows stand together in a tile
+// is never a matter of bits.
+TEST(AttentionCausal, RowsOfAGroupHaveTheSameBitsInAnyTile) {
+  for (const std::optional<index_t> window : {std::optional<index_t>(), std::optional<index_t>(70)}) {
+    for (const KvHeads kv_heads : {KvHeads::grouped, KvHeads::one, KvHeads::mapped}) {
+      AttentionProblem all({.batch = 1,
+                            .seqlen_q = 150,
+                            .seqlen_kv = 333,
+                            .num_heads = 6,
+                            .head_dim = 20,
+                            .head_dim_v = 9,
+                            .causal = Causal::at_offset,
+                            .window_left = window,
+                            .kv_heads = kv_heads},
+                           run_seed());
+      all.offsets = {150};
+      const ForwardResult expected = all.forward(core_engine());
+      for (const auto [first, rows] : {std::pair<index_t, index_t>{0, 33}, {7, 143}, {50, 60}, {101, 49}}) {
+        AttentionProblem some = all;
+        some.config.seqlen_q = rows;
+        some.q = cut(all.q, {1, rows, 6, 20}, {0, first, 0, 0});
+        some.offsets = {150 + first};
+        const ForwardResult result = some.forward(core_engine());
+        EXPECT_EQ(result.out.values(), cut(expected.out, {1, rows, 6, 9}, {0, first, 0, 0}).values())
+            << rows << " rows from " << first << ": " << all.config.text();
+      }
     }
   }
 }

@@ -117,4 +117,14 @@ void expect_core_exact(const AttentionProblem& problem) {
     expect_exact_backward(problem, problem.backward(core_engine(), forward));
 }
 
+void expect_long_sum(const std::string& what, const std::vector<float>& result, double truth, double magnitude) {
+  constexpr double kLongSum = 2e-5;
+  ASSERT_FALSE(result.empty()) << what;
+  for (std::size_t n = 0; n < result.size(); ++n) {
+    const double error = std::abs(result[n] - truth);
+    ASSERT_TRUE(error <= kLongSum * magnitude)
+        << what << ": element " << n << " is " << result[n] << ", not " << truth << ": " << error / magnitude;
+  }
+}
+
 }  // namespace multihead::test

@@ -7,6 +7,7 @@
 // in a small problem the plain loop may just be lucky. docs/numerics.md has the argument, and what was seen.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "tests/support/attention_problem.hpp"
@@ -20,5 +21,10 @@ void expect_exact_backward(const AttentionProblem& problem, const BackwardResult
 
 /// Both, with the core as it stands. Paged problems have no backward.
 void expect_core_exact(const AttentionProblem& problem);
+
+/// The rule for long sums, which plain loops do not pass: |result - truth| <= 2e-5 * magnitude for every element, where
+/// magnitude is the sum of the absolute values of the terms. f32, up to 2^20 terms. docs/numerics.md says what the sums
+/// are made of.
+void expect_long_sum(const std::string& what, const std::vector<float>& result, double truth, double magnitude);
 
 }  // namespace multihead::test

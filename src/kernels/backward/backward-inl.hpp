@@ -5,8 +5,12 @@
 //     dV[key][:]  += P dO         dK[key][:] += dS Q         dQ[feature][lane] += K^T dS
 //
 // All five products are MicroKernel. Key tiles are outer, a few of them in a pass over the queries: dK and dV stay in
-// the cache and are written once; dQ is added to in key order, so its bits do not depend on threads. Sums for dK and dV
-// are taken over a run of several query tiles at once.
+// the cache and are written once; dQ is added to in key order, so its bits do not depend on threads.
+//
+// Long sums are blocked. dK and dV: a round of up to kTilesPerRun query tiles is summed from zero and added as a whole;
+// after every kRowsPerFold rows the result goes to outer sums. What a round is follows from the mask alone. Whether it
+// is one product or several (rows that do not follow one another in memory, or that hold NaN) never changes its bits.
+// dQ: each key tile is summed from zero; after every kKeysPerDqFold keys the sums go to outer ones.
 
 #if defined(MULTIHEAD_KERNELS_BACKWARD_BACKWARD_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_BACKWARD_BACKWARD_INL
@@ -37,8 +41,9 @@ namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// to[key][:] += sum_n tile[key][n] * rows[n][:] for keys [begin, end), over the rows of `num_tiles` tiles: the product
-/// with whole rows of queries. Only a single tile may have less than all its rows.
-template <class T>
+/// with whole rows of queries. Only a single tile may have less than all its rows. With Accumulate and Nothing the sum
+/// goes on from what `to` holds; with SetZero and AddTo it is added as a whole.
+template <class Start, class Finish, class T>
 HWY_NOINLINE void AddRows(const KeyRange& keys, index_t num_rows, index_t num_tiles, const T* HWY_RESTRICT tiles,
                           const TileRows<T>& rows, index_t width, T* HWY_RESTRICT to) {
   const index_t padded = PaddedWidth<T>(width);
@@ -48,8 +53,8 @@ HWY_NOINLINE void AddRows(const KeyRange& keys, index_t num_rows, index_t num_ti
   const auto columns = [&](auto count, index_t v) HWY_ATTR {
     const index_t f = v * kVectorLanes<T>;
     const auto product = [&](index_t num_k, auto walk) HWY_ATTR {
-      Product<decltype(count)::value>(keys.end - keys.begin, num_k, a, Fixed<kTileLanes<T>>(), One(), rows.data + f, rows.stride,
-                                      c + f, padded, Accumulate(), Nothing(), walk);
+      Product<decltype(count)::value>(keys.end - keys.begin, num_k, a, Fixed<kTileLanes<T>>(), One(), rows.data + f,
+                                      rows.stride, c + f, padded, Start(), Finish(), walk);
     };
     if (num_rows == kTileLanes<T>) {
       product(num_tiles * num_rows, Segments<kTileLanes<T>>(BackwardLayout<T>::kTile - kTileLanes<T>));
@@ -87,13 +92,30 @@ HWY_NOINLINE void AddVisibleRows(const ScoreModifier<T>& modifier, const KeyRang
   }
 }
 
-/// A key tile of a pass, and the run of query tiles whose products with it are due.
+/// to += from
+template <class T>
+HWY_INLINE void AddArray(const T* HWY_RESTRICT from, index_t count, T* HWY_RESTRICT to) {
+  for (index_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+/// outer += sums, which start from zero again.
+template <class T>
+HWY_INLINE void FoldArray(T* HWY_RESTRICT sums, index_t count, T* HWY_RESTRICT outer) {
+  AddArray(sums, count, outer);
+  std::fill_n(sums, count, T{0});
+}
+
+/// A key tile of a pass, the round of query tiles whose sums with it are due, and the last run of the round: tiles
+/// whose rows follow one another, for one product. What came before the run in its round is summed in the layout
+/// (has_sums).
 template <class T>
 struct PassTile {
   KeyRange all;  // its keys
   TileRows<T> k_rows, v_rows;
   bool keys_finite;
-  KeyRange run_keys;
+  KeyRange round_keys;
+  index_t round_end;  // the slot that would go on with the round
+  bool has_sums;
   index_t run_begin, run_size;  // slots
   TileRows<T> run_queries, run_douts;
 };
@@ -111,15 +133,14 @@ struct BackwardBlock {
 
   HWY_INLINE void Run() {
     const index_t rows = scores.num_heads * scores.seqlen_q;
-    if (args.dq != nullptr) {
-      const index_t tiles = (rows + kTileLanes<T> - 1) / kTileLanes<T>;
-      std::fill_n(args.dq, tiles * kTileLanes<T> * scores.head_dim, T{0});
-    }
+    const index_t dq_size = (rows + kTileLanes<T> - 1) / kTileLanes<T> * kTileLanes<T> * scores.head_dim;
+    if (args.dq != nullptr) std::fill_n(args.dq, dq_size, T{0});
+    if (args.dq_outer != nullptr) std::fill_n(args.dq_outer, dq_size, T{0});
     for (index_t begin = args.key_begin; begin < args.key_end; begin += kTilesPerPass * kKeysPerTile) {
       const index_t end = std::min(args.key_end, begin + kTilesPerPass * kKeysPerTile);
       const index_t num_tiles = (end - begin + kKeysPerTile - 1) / kKeysPerTile;
       for (index_t p = 0; p < num_tiles; ++p) Begin(p, begin + p * kKeysPerTile);
-      index_t slot = 0;
+      index_t slot = 0, folded = 0;
       for (index_t first = 0; first < rows; first += kTileLanes<T>) {
         const index_t num_rows = std::min(rows - first, kTileLanes<T>);
         if (Skip(first, num_rows, begin, end)) continue;
@@ -127,11 +148,18 @@ struct BackwardBlock {
         gradient.Prefetch(first + num_rows, std::min(rows - first - num_rows, kTileLanes<T>));
         for (index_t p = 0; p < num_tiles; ++p) Pair(p, slot, first);
         if (++slot < kTilesPerRun) continue;
-        for (index_t p = 0; p < num_tiles; ++p) Flush(p);
+        for (index_t p = 0; p < num_tiles; ++p) EndRound(p, kTileLanes<T>);
         slot = 0;
+        if (first - folded < kRowsPerFold) continue;
+        for (index_t p = 0; p < num_tiles; ++p) Fold(p);
+        folded = first;
       }
       for (index_t p = 0; p < num_tiles; ++p) End(p);
+      if (args.dq_outer != nullptr && (end - args.key_begin) % kKeysPerDqFold == 0) {
+        FoldArray(args.dq, dq_size, args.dq_outer);
+      }
     }
+    if (args.dq_outer != nullptr) AddArray(args.dq_outer, dq_size, args.dq);
   }
 
   HWY_INLINE void Begin(index_t p, index_t origin) {
@@ -142,13 +170,29 @@ struct BackwardBlock {
     tile.v_rows = LoadTile(scores.v, scores.pages, scores.pages.v_page_stride, scores.head_dim_v, scores.copy_values,
                            tile.all, layout.values(p));
     tile.keys_finite = AllFinite<T>(tile.k_rows, 0, tile.all.end, scores.head_dim);
+    tile.round_end = -1;
+    tile.has_sums = false;
     tile.run_size = 0;
-    std::fill_n(layout.dk(p), kKeysPerTile * layout.width, T{0});
-    std::fill_n(layout.dv(p), kKeysPerTile * layout.width_v, T{0});
+    ClearSums(layout.dk(p), layout.dv(p));
+    if (layout.is_long) ClearSums(layout.outer_dk(p), layout.outer_dv(p));
+  }
+
+  HWY_INLINE void ClearSums(T* dk, T* dv) const {
+    std::fill_n(dk, kKeysPerTile * layout.width, T{0});
+    std::fill_n(dv, kKeysPerTile * layout.width_v, T{0});
+  }
+
+  HWY_INLINE void Fold(index_t p) const {
+    FoldArray(layout.dk(p), kKeysPerTile * layout.width, layout.outer_dk(p));
+    FoldArray(layout.dv(p), kKeysPerTile * layout.width_v, layout.outer_dv(p));
   }
 
   HWY_INLINE void End(index_t p) {
-    Flush(p);
+    EndRound(p, kTileLanes<T>);
+    if (layout.is_long) {
+      AddArray(layout.outer_dk(p), kKeysPerTile * layout.width, layout.dk(p));
+      AddArray(layout.outer_dv(p), kKeysPerTile * layout.width_v, layout.dv(p));
+    }
     const KeyRange& all = pass[p].all;
     Write(args.dk, all.origin, all.end, scores.head_dim, scores.scale, layout.dk(p));
     Write(args.dv, all.origin, all.end, scores.head_dim_v, T{1}, layout.dv(p));
@@ -179,21 +223,23 @@ struct BackwardBlock {
     if (!gradient.template Compute<NV>(keys, k_rows, tile.v_rows, pair)) return;
     const bool all_visible = gradient.AllVisible(keys);
     gradient.Uncap(keys, pair);
-    if (all_visible ||
-        (Finite(gradient.q_rows, scores.head_dim) && Finite(gradient.dout_rows, scores.head_dim_v))) {
-      Join(p, slot, keys);
+    const index_t num_rows = gradient.lanes.num_rows;
+    GoOn(p, slot, keys);
+    if (all_visible || (Finite(gradient.q_rows, scores.head_dim) && Finite(gradient.dout_rows, scores.head_dim_v))) {
+      Join(p, slot);
     } else {
-      Flush(p);
+      SumRun(p, kTileLanes<T>);
+      BeginSums(p);
       const ScoreModifier<T> modifier = gradient.Modifier(keys);
-      const index_t num_rows = gradient.lanes.num_rows;
-      AddVisibleRows(modifier, keys, num_rows, pair.dropped, gradient.dout_rows, scores.head_dim_v, layout.dv(p));
-      AddVisibleRows(modifier, keys, num_rows, pair.ds, gradient.q_rows, scores.head_dim, layout.dk(p));
+      AddVisibleRows(modifier, keys, num_rows, pair.dropped, gradient.dout_rows, scores.head_dim_v, layout.round_dv(p));
+      AddVisibleRows(modifier, keys, num_rows, pair.ds, gradient.q_rows, scores.head_dim, layout.round_dk(p));
     }
+    if (num_rows < kTileLanes<T>) EndRound(p, num_rows);
     if (args.dq == nullptr) return;
     T* dq = args.dq + first * scores.head_dim;  // tiles of kTileLanes rows
     if (all_visible || tile.keys_finite) {
       Product<NV>(scores.head_dim, keys.end - keys.begin, k_rows.data + keys.begin * k_rows.stride, One(),
-                  k_rows.stride, pair.ds + keys.begin * kRow, Fixed<kRow>(), dq, kRow, Accumulate(), Nothing());
+                  k_rows.stride, pair.ds + keys.begin * kRow, Fixed<kRow>(), dq, kRow, SetZero(), AddTo());
     } else {
       alignas(64) T ones[kMaxLanes];
       std::fill_n(ones, kMaxLanes, T{1});
@@ -201,23 +247,29 @@ struct BackwardBlock {
     }
   }
 
-  /// Adds the query tile in `slot` to the run of key tile p; one that is not full ends it.
-  HWY_INLINE void Join(index_t p, index_t slot, const KeyRange& keys) {
+  /// Ends the round of key tile p if the query tile in `slot` does not go on with it: other keys, or fewer rows.
+  HWY_INLINE void GoOn(index_t p, index_t slot, const KeyRange& keys) {
     PassTile<T>& tile = pass[p];
-    const bool goes_on = tile.run_size > 0 && tile.run_begin + tile.run_size == slot &&
-                         tile.run_keys.begin == keys.begin && tile.run_keys.end == keys.end &&
+    const bool goes_on = tile.round_end == slot && tile.round_keys.begin == keys.begin &&
+                         tile.round_keys.end == keys.end && gradient.lanes.num_rows == kTileLanes<T>;
+    if (!goes_on) EndRound(p, kTileLanes<T>);
+    tile.round_keys = keys;
+    tile.round_end = slot + 1;
+  }
+
+  /// Adds the query tile in `slot` to the run of key tile p.
+  HWY_INLINE void Join(index_t p, index_t slot) {
+    PassTile<T>& tile = pass[p];
+    const bool follows = tile.run_begin + tile.run_size == slot &&
                          Follows(gradient.q_rows, tile.run_queries, tile.run_size) &&
                          Follows(gradient.dout_rows, tile.run_douts, tile.run_size);
-    const bool full = gradient.lanes.num_rows == kTileLanes<T>;
-    if (!goes_on || !full) {
-      Flush(p);
+    if (tile.run_size > 0 && !follows) SumRun(p, kTileLanes<T>);
+    if (tile.run_size == 0) {
       tile.run_begin = slot;
-      tile.run_keys = keys;
       tile.run_queries = gradient.q_rows;
       tile.run_douts = gradient.dout_rows;
     }
     ++tile.run_size;
-    if (!full) Sum(p, gradient.lanes.num_rows);
   }
 
   /// Whether rows lie where those of `num_tiles` tiles end.
@@ -225,20 +277,43 @@ struct BackwardBlock {
     return rows.stride == first.stride && rows.data == first.data + num_tiles * kTileLanes<T> * first.stride;
   }
 
-  HWY_INLINE void Flush(index_t p) { Sum(p, kTileLanes<T>); }
+  /// From here on the layout holds the sums of the round.
+  HWY_INLINE void BeginSums(index_t p) {
+    if (pass[p].has_sums) return;
+    pass[p].has_sums = true;
+    ClearSums(layout.round_dk(p), layout.round_dv(p));
+  }
 
-  /// dV += P dO and dK += dS Q over the run, whose tiles have num_rows rows each.
-  HWY_INLINE void Sum(index_t p, index_t num_rows) {
+  /// Adds the run to the sums of its round.
+  HWY_INLINE void SumRun(index_t p, index_t num_rows) {
+    if (pass[p].run_size == 0) return;
+    BeginSums(p);
+    Sum<Accumulate, Nothing>(p, num_rows, layout.round_dk(p), layout.round_dv(p));
+  }
+
+  /// Adds a round, whose last tile has num_rows rows, to dk and dv: in one product if it is one run.
+  HWY_INLINE void EndRound(index_t p, index_t num_rows) {
+    PassTile<T>& tile = pass[p];
+    tile.round_end = -1;
+    if (!tile.has_sums) return Sum<SetZero, AddTo>(p, num_rows, layout.dk(p), layout.dv(p));
+    SumRun(p, num_rows);
+    tile.has_sums = false;
+    AddArray(layout.round_dk(p), kKeysPerTile * layout.width, layout.dk(p));
+    AddArray(layout.round_dv(p), kKeysPerTile * layout.width_v, layout.dv(p));
+  }
+
+  /// dv += P dO and dk += dS Q over the run, whose tiles have num_rows rows each.
+  template <class Start, class Finish>
+  HWY_INLINE void Sum(index_t p, index_t num_rows, T* dk, T* dv) {
     PassTile<T>& tile = pass[p];
     if (tile.run_size == 0) return;
     const PairTiles<T> pair(layout, p, tile.run_begin);
     if (args.dv.data != nullptr) {
-      AddRows(tile.run_keys, num_rows, tile.run_size, pair.dropped, tile.run_douts, scores.head_dim_v,
-              layout.dv(p));
+      AddRows<Start, Finish>(tile.round_keys, num_rows, tile.run_size, pair.dropped, tile.run_douts, scores.head_dim_v,
+                             dv);
     }
     if (args.dk.data != nullptr) {
-      AddRows(tile.run_keys, num_rows, tile.run_size, pair.ds, tile.run_queries, scores.head_dim,
-              layout.dk(p));
+      AddRows<Start, Finish>(tile.round_keys, num_rows, tile.run_size, pair.ds, tile.run_queries, scores.head_dim, dk);
     }
     tile.run_size = 0;
   }

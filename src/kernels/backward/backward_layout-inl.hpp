@@ -27,6 +27,9 @@ inline constexpr index_t kTilesPerRun = 4;
 /// Key tiles that pass over the queries together: queries and dout are brought and transposed once for all of them.
 inline constexpr index_t kTilesPerPass = 2;
 
+/// Rows whose sums for dk and dv are added up before they go to the outer sums.
+inline constexpr index_t kRowsPerFold = 4096;
+
 /// Where the arrays of a backward block lie in its workspace: what there is for each key tile of a pass (p) and for
 /// each query tile of a run (slot).
 template <class T>
@@ -34,6 +37,7 @@ struct BackwardLayout {
   static constexpr index_t kTile = kKeysPerTile * kTileLanes<T>;
   index_t width, width_v;  // padded
   T *cap, *bias, *rows, *queries, *douts;
+  bool is_long;  // rows of more than one fold
   index_t size = 0;
 
   HWY_INLINE explicit BackwardLayout(const BackwardArgs<T>& args) {
@@ -55,6 +59,11 @@ struct BackwardLayout {
     dout_rows_ = arena.Take(kTilesPerRun * kTileLanes<T> * width_v);
     dk_ = arena.Take(kTilesPerPass * kKeysPerTile * width);
     dv_ = arena.Take(kTilesPerPass * kKeysPerTile * width_v);
+    round_dk_ = arena.Take(kTilesPerPass * kKeysPerTile * width);
+    round_dv_ = arena.Take(kTilesPerPass * kKeysPerTile * width_v);
+    is_long = s.num_heads * s.seqlen_q > kRowsPerFold;
+    outer_dk_ = arena.Take(is_long ? kTilesPerPass * kKeysPerTile * width : 0);
+    outer_dv_ = arena.Take(is_long ? kTilesPerPass * kKeysPerTile * width_v : 0);
     size = arena.size;
   }
 
@@ -65,11 +74,17 @@ struct BackwardLayout {
   HWY_INLINE T* values(index_t p) const { return values_ + p * kKeysPerTile * width_v; }
   HWY_INLINE T* dk(index_t p) const { return dk_ + p * kKeysPerTile * width; }
   HWY_INLINE T* dv(index_t p) const { return dv_ + p * kKeysPerTile * width_v; }
+  /// Sums of a round of kTilesPerRun query tiles that is taken in pieces.
+  HWY_INLINE T* round_dk(index_t p) const { return round_dk_ + p * kKeysPerTile * width; }
+  HWY_INLINE T* round_dv(index_t p) const { return round_dv_ + p * kKeysPerTile * width_v; }
+  HWY_INLINE T* outer_dk(index_t p) const { return outer_dk_ + p * kKeysPerTile * width; }
+  HWY_INLINE T* outer_dv(index_t p) const { return outer_dv_ + p * kKeysPerTile * width_v; }
   HWY_INLINE T* query_rows(index_t slot) const { return query_rows_ + slot * kTileLanes<T> * width; }
   HWY_INLINE T* dout_rows(index_t slot) const { return dout_rows_ + slot * kTileLanes<T> * width_v; }
 
  private:
-  T *probs_, *dropped_, *ds_, *keys_, *values_, *query_rows_, *dout_rows_, *dk_, *dv_;
+  T *probs_, *dropped_, *ds_, *keys_, *values_, *query_rows_, *dout_rows_, *dk_, *dv_, *round_dk_, *round_dv_,
+      *outer_dk_, *outer_dv_;
 };
 
 /// P, what dropout left of it, and dS of one pair of tiles.

@@ -121,7 +121,8 @@ struct ScoreGradient {
     if (num_rows <= 0) return;
     const QueryRange queries = QueriesOf(scores, first_row, num_rows);
     const bool by_query = QueryByQuery(scores);
-    for (index_t g = by_query ? 0 : queries.group_head; g < (by_query ? scores.num_heads : queries.group_head + 1); ++g) {
+    for (index_t g = by_query ? 0 : queries.group_head; g < (by_query ? scores.num_heads : queries.group_head + 1);
+         ++g) {
       PrefetchBurst(scores.q, scores.heads[g], scores.head_dim, queries.begin, queries.end, PrefetchTo::l2);
       PrefetchBurst(args.dout, scores.heads[g], scores.head_dim_v, queries.begin, queries.end, PrefetchTo::l2);
     }

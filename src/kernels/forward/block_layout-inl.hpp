@@ -12,6 +12,7 @@
 #include "hwy/highway.h"
 #include "kernels/kernels.hpp"
 #include "kernels/simd/basics-inl.hpp"
+#include "kernels/simd/exp-inl.hpp"
 #include "kernels/tile/arena-inl.hpp"
 #include "kernels/tile/bias_tile-inl.hpp"
 #include "kernels/tile/key_tile-inl.hpp"
@@ -26,6 +27,50 @@ template <class T>
 struct QueryTile {
   Lanes<T> lanes;
   bool has_values;  // whether its sum over values was begun; what stands in its place before is not read
+  index_t fold;     // of the key tile it met last
+};
+
+/// The second level of long sums: a query tile's sums over whole folds of kKeysPerFold keys, with the maximum in whose
+/// units they stand. The error of a sum of n terms is then that of kKeysPerForwardTile + kTilesPerFold + n /
+/// kKeysPerFold additions, not of n / kKeysPerForwardTile.
+template <class T>
+struct OuterSums {
+  T *max, *sum, *acc;
+
+  static HWY_INLINE index_t Size(index_t width) { return (2 + width) * kTileLanes<T>; }
+  HWY_INLINE explicit OuterSums(T* storage)
+      : max(storage), sum(storage + kTileLanes<T>), acc(storage + 2 * kTileLanes<T>) {}
+
+  /// Takes over what a row starts with: its sink.
+  HWY_INLINE void Init(const RunningSoftmax<T>& softmax, index_t width) {
+    std::copy_n(softmax.max, kTileLanes<T>, max);
+    std::copy_n(softmax.sum, kTileLanes<T>, sum);
+    std::fill_n(softmax.sum, kTileLanes<T>, T{0});
+    std::fill_n(acc, width * kTileLanes<T>, T{0});
+  }
+
+  /// Adds the sums of the keys since the last fold, which start from zero again.
+  HWY_NOINLINE void Add(const RunningSoftmax<T>& softmax, int num_vectors, const T* HWY_RESTRICT values,
+                        index_t width) {
+    const Tag<T> d;
+    for (index_t n = 0; n < num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
+      const auto old_max = hn::LoadU(d, max + n), new_max = hn::LoadU(d, softmax.max + n);
+      const auto keep = hn::Or(hn::Eq(new_max, old_max), hn::Eq(old_max, hn::Set(d, -kInfinity<T>)));
+      const auto from = hn::IfThenZeroElse(keep, old_max), to = hn::IfThenZeroElse(keep, new_max);
+      const auto factor = hn::IfThenElse(keep, hn::Set(d, T{1}), ExpMinus(d, from, to));
+      hn::StoreU(new_max, d, max + n);
+      hn::StoreU(hn::MulAdd(hn::LoadU(d, sum + n), factor, hn::LoadU(d, softmax.sum + n)), d, sum + n);
+      hn::StoreU(hn::Zero(d), d, softmax.sum + n);
+      for (index_t at = n; at < width * kTileLanes<T>; at += kTileLanes<T>) {
+        hn::StoreU(hn::MulAdd(hn::LoadU(d, acc + at), factor, hn::LoadU(d, values + at)), d, acc + at);
+      }
+    }
+  }
+
+  HWY_INLINE void CopyTo(T* sum_to, T* acc_to, index_t width) const {
+    std::copy_n(sum, kTileLanes<T>, sum_to);
+    std::copy_n(acc, width * kTileLanes<T>, acc_to);
+  }
 };
 
 /// A key tile in hand.
@@ -43,8 +88,9 @@ struct BlockLayout {
   index_t tiles_per_group;
   index_t num_slots;  // key tiles held at once
   bool keeps_probs;   // P of all key tiles, for the query tiles of a group
+  bool is_long;       // keys of more than one fold
   T *bias, *rows;
-  T *keys_, *values_, *queries_, *acc_, *softmax_, *tiles_, *history_;
+  T *keys_, *values_, *queries_, *acc_, *softmax_, *outer_, *tiles_, *history_;
   QueryTile<T>* query_tiles;
   KeySlot<T>* slots;
   index_t size = 0;
@@ -59,17 +105,21 @@ struct BlockLayout {
     num_key_tiles = (args.key_end + kKeysPerForwardTile - 1) / kKeysPerForwardTile - first_key_tile;
     tiles_per_group = std::min(args.tiles_per_group, num_tiles);
     keeps_probs = args.probs.data != nullptr;
+    is_long = args.key_end - args.key_begin > kKeysPerFold;
     const index_t widest = std::max({kKeysPerForwardTile, PaddedWidth<T>(head_dim), PaddedWidth<T>(head_dim_v)});
     Arena<T> arena{args.workspace};
     bias = arena.Take(HasBiasTile(s) ? kKeysPerForwardTile * kTileLanes<T> : 0);
     rows = arena.Take(kTileLanes<T> * widest);
-    num_slots = num_tiles == tiles_per_group ? 1 : keeps_probs ? num_key_tiles : kTilesPerSegment * kKeysPerTile / kKeysPerForwardTile;
-    keys_ = arena.Take(NeedsCopy<T>(s.k, s.pages, s.copy_keys) ? num_slots * kKeysPerForwardTile * PaddedWidth<T>(head_dim) : 0);
-    values_ =
-        arena.Take(NeedsCopy<T>(s.v, s.pages, s.copy_values) ? num_slots * kKeysPerForwardTile * PaddedWidth<T>(head_dim_v) : 0);
+    num_slots = num_tiles == tiles_per_group ? 1
+                : keeps_probs                ? num_key_tiles
+                                             : kTilesPerSegment * kKeysPerTile / kKeysPerForwardTile;
+    const index_t slot_keys = num_slots * kKeysPerForwardTile;
+    keys_ = arena.Take(NeedsCopy<T>(s.k, s.pages, s.copy_keys) ? slot_keys * PaddedWidth<T>(head_dim) : 0);
+    values_ = arena.Take(NeedsCopy<T>(s.v, s.pages, s.copy_values) ? slot_keys * PaddedWidth<T>(head_dim_v) : 0);
     queries_ = arena.Take(num_tiles * head_dim * kTileLanes<T>);
     acc_ = arena.Take(num_tiles * head_dim_v * kTileLanes<T>);
     softmax_ = arena.Take(num_tiles * RunningSoftmax<T>::kSize);
+    outer_ = arena.Take(is_long ? num_tiles * OuterSums<T>::Size(head_dim_v) : 0);
     tiles_ = arena.Take((1 + (keeps_probs ? tiles_per_group * num_key_tiles : 0)) * kTileSize);
     history_ = arena.Take(history_size());
     query_tiles = arena.template TakeObjects<QueryTile<T>>(num_tiles);
@@ -89,6 +139,8 @@ struct BlockLayout {
   HWY_INLINE T* queries(index_t t) const { return queries_ + t * head_dim * kTileLanes<T>; }
   HWY_INLINE T* acc(index_t t) const { return acc_ + t * head_dim_v * kTileLanes<T>; }
   HWY_INLINE T* softmax(index_t t) const { return softmax_ + t * RunningSoftmax<T>::kSize; }
+
+  HWY_INLINE OuterSums<T> outer(index_t t) const { return OuterSums<T>(outer_ + t * OuterSums<T>::Size(head_dim_v)); }
 
   /// Scores, then P, of a pair of tiles: one that is used again, or its own until the query tile ends.
   HWY_INLINE T* tile(index_t t, index_t key_tile) const {

@@ -1,6 +1,8 @@
 // Joins partial results over disjoint ranges of keys, in chunk order:
 //
 //   max = max_c max_c    sum = sum_c sum_c * e^(max_c - max)    out = sum_c acc_c * e^(max_c - max) / sum
+//
+// The sums over chunks are in double: there may be thousands of them.
 
 #if defined(MULTIHEAD_KERNELS_FORWARD_COMBINE_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_FORWARD_COMBINE_INL
@@ -40,22 +42,28 @@ void CombineChunks(const CombineArgs<T>& args) {
   for (index_t r = 0; r < block.num_rows; ++r) {
     InitLanes(block.scores, block.first_row + r, 1, lanes);
     const auto stats_of = [&](index_t c) { return args.partial_stats + (c * block.num_rows + r) * kStats; };
-    T max = -kInfinity<T>, sum = T{0}, seen = T{0};
+    T max = -kInfinity<T>, seen = T{0};
     for (index_t c = 0; c < args.num_chunks; ++c) {
       const T* stats = stats_of(c);
       max = std::max(max, stats[0]);
       seen = std::max(seen, stats[2]);
     }
-    T* acc = block.workspace;
-    std::fill_n(acc, width, T{0});
-    for (index_t c = 0; c < args.num_chunks; ++c) {
-      const T factor = ChunkFactor(stats_of(c), max);
-      const T* HWY_RESTRICT part = args.partial_acc + (c * block.num_rows + r) * width;
-      sum += stats_of(c)[1] * factor;
-      for (index_t f = 0; f < width; ++f) acc[f] += part[f] * factor;
+    double sum = 0;
+    for (index_t c = 0; c < args.num_chunks; ++c) sum += double{stats_of(c)[1]} * double{ChunkFactor(stats_of(c), max)};
+    const FinalRow<T> row(max, static_cast<T>(sum), seen != T{0});
+    T* HWY_RESTRICT acc = block.workspace;
+    constexpr index_t kFeatures = 128;
+    double sums[kFeatures];
+    for (index_t first = 0; first < width; first += kFeatures) {
+      const index_t count = std::min(width - first, kFeatures);
+      std::fill_n(sums, count, 0.0);
+      for (index_t c = 0; c < args.num_chunks; ++c) {
+        const double factor = ChunkFactor(stats_of(c), max);
+        const T* HWY_RESTRICT part = args.partial_acc + (c * block.num_rows + r) * width + first;
+        for (index_t f = 0; f < count; ++f) sums[f] += part[f] * factor;
+      }
+      for (index_t f = 0; f < count; ++f) acc[first + f] = static_cast<T>(sums[f]) * row.inverse;
     }
-    const FinalRow<T> row(max, sum, seen != T{0});
-    for (index_t f = 0; f < width; ++f) acc[f] *= row.inverse;
     WriteRow(block.out, lanes.query[0], lanes.head[0], acc, width);
     WriteStatistics(block, lanes.head[0], lanes.query[0], row);
     if (block.probs.data == nullptr) continue;

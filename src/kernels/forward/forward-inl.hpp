@@ -5,7 +5,7 @@
 //     max, factor   = running maximum, exp(old max - new max)
 //     P[key][lane]  = exp(S - max), sum += P
 //     O[feature][lane] = O * factor + V^T P          MicroKernel
-//   at the end out = O / sum.
+//   every kKeysPerFold keys O and sum are added to outer sums; at the end out = O / sum.
 //
 // Query tiles pass over the keys in groups that stay in the L2. In a group key tiles are outer, so that a tile is
 // loaded, converted and checked once; several groups of a block share the tiles of a segment of keys.
@@ -18,6 +18,7 @@
 #endif
 
 #include <algorithm>
+#include <type_traits>
 
 #include "hwy/highway.h"
 #include "kernels/forward/block_layout-inl.hpp"
@@ -44,9 +45,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 struct ForwardBlock {
   static constexpr Fixed<kTileLanes<T>> kRow{};
-  static constexpr index_t kFarTiles = 8;  // query tiles whose packed rows do not stay near
+  static constexpr index_t kFarTiles = 8;                 // query tiles whose packed rows do not stay near
   [[maybe_unused]] static constexpr index_t kWide = 192;  // values that are walked by columns from the L2
-  static constexpr index_t kCut = 8;  // keys that vectors are left out for at a time
+  static constexpr index_t kCut = 8;                      // keys that vectors are left out for at a time
   const ForwardArgs<T>& args;
   const Scores<T>& scores;
   BlockLayout<T> layout;
@@ -61,10 +62,11 @@ struct ForwardBlock {
       Lanes<T>& lanes = layout.query_tiles[t].lanes;
       InitLanes(scores, args.first_row + row, layout.first_row(t + 1) - row, lanes);
       layout.query_tiles[t].has_values = false;
+      layout.query_tiles[t].fold = 0;
       softmax(t).Init(scores, lanes, args.key_begin == 0);
+      if (layout.is_long) layout.outer(t).Init(softmax(t), scores.head_dim_v);
       PackQueries(scores.q, lanes, scores.head_dim, scores.scale,
-                  HWY_TARGET > HWY_AVX3 || layout.num_tiles >= kFarTiles,
-                  layout.queries(t), layout.rows);
+                  HWY_TARGET > HWY_AVX3 || layout.num_tiles >= kFarTiles, layout.queries(t), layout.rows);
       first = std::min(first, lanes.first_begin);
       last = std::max(last, lanes.last_end);
     }
@@ -105,6 +107,7 @@ struct ForwardBlock {
         const KeyRange keys = Range(t, origin);
         if (keys.begin >= keys.end) continue;
         if (slot.keys.origin != origin) LoadKeys(index, origin);
+        FoldPast(t, origin);
         const index_t part = t - first_tile, parts = end_tile - first_tile;
         prefetch.lines.Clear();
         if (origin + keys.end >= std::min(layout.query_tiles[t].lanes.last_end, last)) prefetch.Out(t);
@@ -128,9 +131,31 @@ struct ForwardBlock {
     if (end < last) return;
     for (index_t t = first_tile; t < end_tile; ++t) {
       const QueryTile<T>& query_tile = layout.query_tiles[t];
-      if (!query_tile.has_values) std::fill_n(layout.acc(t), scores.head_dim_v * kTileLanes<T>, T{0});
+      if (layout.is_long) {
+        Fold(t);
+        layout.outer(t).CopyTo(softmax(t).sum, layout.acc(t), scores.head_dim_v);
+      } else if (!query_tile.has_values) {
+        std::fill_n(layout.acc(t), scores.head_dim_v * kTileLanes<T>, T{0});
+      }
       FinishTile(args, layout, query_tile.lanes, t);
     }
+  }
+
+  /// Before the tile at `origin`: sums over the keys of an earlier fold go to the outer ones. Folds begin at fixed keys
+  /// of the sequence, so the bits do not depend on what other lanes of the tile see.
+  HWY_INLINE void FoldPast(index_t t, index_t origin) {
+    QueryTile<T>& query_tile = layout.query_tiles[t];
+    const index_t fold = origin / kKeysPerFold;
+    if (fold == query_tile.fold) return;
+    query_tile.fold = fold;
+    Fold(t);
+  }
+
+  HWY_INLINE void Fold(index_t t) {
+    QueryTile<T>& query_tile = layout.query_tiles[t];
+    if (!query_tile.has_values) return;
+    query_tile.has_values = false;
+    layout.outer(t).Add(softmax(t), query_tile.lanes.num_vectors, layout.acc(t), scores.head_dim_v);
   }
 
   HWY_INLINE void LoadKeys(index_t index, index_t origin) {
@@ -182,7 +207,7 @@ struct ForwardBlock {
     const bool raised = Weigh<NV>(t, keys, cuts, state, tile_max, factor);
     const bool all_visible = bias == BiasTile::none && all_inner;
     if (all_visible || ValuesFinite(slot)) {
-      Values<0, NV>(t, cuts, slot.v_rows, raised, factor);
+      Values<NV>(t, cuts, slot.v_rows, raised, factor);
       return;
     }
     QueryTile<T>& query_tile = layout.query_tiles[t];
@@ -233,8 +258,8 @@ struct ForwardBlock {
 
   /// Scores to probabilities in units of the running maximum; stores them if wanted; dropout.
   template <int NV>
-  HWY_INLINE bool Weigh(index_t t, const KeyRange& keys, const Cuts& cuts, RunningSoftmax<T>& state,
-                        const T* tile_max, T* factor) {
+  HWY_INLINE bool Weigh(index_t t, const KeyRange& keys, const Cuts& cuts, RunningSoftmax<T>& state, const T* tile_max,
+                        T* factor) {
     const bool raised = state.Raise(tile_max, NV, factor);
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     Exponentiate<NV>(cuts, tile, state);
@@ -243,37 +268,64 @@ struct ForwardBlock {
     return raised;
   }
 
-  template <int S, int NV>
+  /// O = O * factor + V^T P. The sum of the tile starts from zero, so that a long sum is one of tiles.
+  template <int NV>
   HWY_INLINE void Values(index_t t, const Cuts& cuts, const TileRows<T>& v_rows, bool raised, const T* factor) {
-    const index_t begin = cuts.at[S], num_keys = cuts.at[S + 1] - begin;
-    if (num_keys > 0) {
-      constexpr index_t kLane = S * kVectorLanes<T>;
-      const auto product = [&](auto start, auto walk) HWY_ATTR {
-        Product<NV - S>(scores.head_dim_v, num_keys, v_rows.data + begin * v_rows.stride, One(), v_rows.stride,
-                        tile + begin * kRow + kLane, kRow, layout.acc(t) + kLane, kRow, start,
-                        ThenPrefetch<Nothing>{Nothing(), &prefetch.lines}, walk);
-      };
-      const auto accumulate = [&](auto start) HWY_ATTR {
-#if HWY_TARGET <= HWY_AVX3
-        if constexpr (NV - S == kNumVectors) {
-          if (scores.head_dim_v >= kWide) return product(start, PrefetchColumns<T>());
-        }
-#endif
-        product(start, Whole());
-      };
-      bool& has_values = layout.query_tiles[t].has_values;
-      if (!has_values && S > 0) std::fill_n(layout.acc(t), scores.head_dim_v * kRow, T{0});
-      if (!has_values && S == 0) {
-        accumulate(SetZero());
-      } else if (raised) {
-        accumulate(Rescale<T>{factor + kLane});
-      } else {
-        accumulate(Accumulate());
-      }
-      has_values = true;
-      raised = false;
+    bool& has_values = layout.query_tiles[t].has_values;
+    T* const acc = layout.acc(t);
+    if (cuts.at[1] < cuts.at[NV]) {
+      T* const sums = layout.rows;
+      PieceOfValues<0, NV>(cuts, v_rows, sums);
+      AddSums(NV, sums, has_values, factor, acc);
+    } else if (!has_values) {
+      ProductOfValues<NV>(cuts.at[0], cuts.at[NV], v_rows, 0, acc, SetZero(), Nothing());
+    } else if (raised) {
+      ProductOfValues<NV>(cuts.at[0], cuts.at[NV], v_rows, 0, acc, SetZero(), AddScaled<T>{factor});
+    } else {
+      ProductOfValues<NV>(cuts.at[0], cuts.at[NV], v_rows, 0, acc, SetZero(), AddTo());
     }
-    if constexpr (S + 1 < NV) Values<S + 1, NV>(t, cuts, v_rows, raised, factor);
+    has_values = true;
+  }
+
+  template <int NV, class Start, class Finish>
+  HWY_INLINE void ProductOfValues(index_t begin, index_t end, const TileRows<T>& v_rows, index_t lane, T* to,
+                                  Start start, Finish finish) {
+    const auto product = [&](auto walk) HWY_ATTR {
+      Product<NV>(scores.head_dim_v, end - begin, v_rows.data + begin * v_rows.stride, One(), v_rows.stride,
+                  tile + begin * kRow + lane, kRow, to + lane, kRow, start, ThenPrefetch<Finish>{finish, &prefetch.lines}, walk);
+    };
+#if HWY_TARGET <= HWY_AVX3
+    if constexpr (NV == kNumVectors) {
+      if (scores.head_dim_v >= kWide) return product(PrefetchColumns<T>());
+    }
+#endif
+    product(Whole());
+  }
+
+  /// The sum of a tile in pieces: vectors from S on over the keys that vectors before S do not see.
+  template <int S, int NV>
+  HWY_INLINE void PieceOfValues(const Cuts& cuts, const TileRows<T>& v_rows, T* sums) {
+    const index_t begin = cuts.at[S], end = cuts.at[S + 1];
+    if constexpr (S == 0) {
+      if (begin == end) std::fill_n(sums, scores.head_dim_v * kRow, T{0});
+    }
+    if (begin < end) {
+      using Start = std::conditional_t<S == 0, SetZero, Accumulate>;
+      ProductOfValues<NV - S>(begin, end, v_rows, S * kVectorLanes<T>, sums, Start(), Nothing());
+    }
+    if constexpr (S + 1 < NV) PieceOfValues<S + 1, NV>(cuts, v_rows, sums);
+  }
+
+  /// acc = acc * factor + sums
+  HWY_NOINLINE void AddSums(int num_vectors, const T* HWY_RESTRICT sums, bool has_values, const T* HWY_RESTRICT factor,
+                            T* HWY_RESTRICT acc) const {
+    const Tag<T> d;
+    for (index_t f = 0; f < scores.head_dim_v; ++f, sums += kRow, acc += kRow) {
+      for (index_t n = 0; n < num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
+        const auto sum = hn::LoadU(d, sums + n);
+        hn::StoreU(has_values ? hn::MulAdd(hn::LoadU(d, acc + n), hn::LoadU(d, factor + n), sum) : sum, d, acc + n);
+      }
+    }
   }
 };
 

@@ -1,7 +1,8 @@
 // The projection product: rows of A against one packed panel of lanes.
 //
 // Which matrix lies in the lanes is the caller's choice: the result leaves as rows (c_lane = 1), or turned (c_row = 1).
-// Each element is one sum in order of k whichever way it is computed, so the choice is never a matter of bits.
+// Each element is one sum in order of k whichever way it is computed, so the choice is never a matter of bits. What is
+// added to c is summed first and added as a whole: a long sum is one of pieces of k.
 
 #if defined(MULTIHEAD_KERNELS_PRODUCT_MATMUL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_PRODUCT_MATMUL_INL
@@ -33,13 +34,13 @@ struct FromBias {
 };
 
 /// c[num_rows][NV vectors] from rows of a, from `first` on, and the panel.
-template <int NV, class Start, class T>
-HWY_INLINE void MatmulRows(const MatmulArgs<T>& args, index_t first, index_t num_rows, T* c, index_t c_row,
-                           Start start) {
+template <int NV, class Start, class Finish, class T>
+HWY_INLINE void MatmulRows(const MatmulArgs<T>& args, index_t first, index_t num_rows, T* c, index_t c_row, Start start,
+                           Finish finish) {
   constexpr index_t kLanes = NV * kVectorLanes<T>;
   const auto product = [&](auto a_k, auto walk) HWY_ATTR {
     Product<NV>(num_rows, args.num_k, args.a + first * args.a_row, args.a_row, a_k, args.panel, Fixed<kLanes>(), c,
-                c_row, start, Nothing(), walk);
+                c_row, start, finish, walk);
   };
   if (args.a_k != 1) {
     product(args.a_k, PrefetchRows<T>());
@@ -59,7 +60,13 @@ void StartTile(const MatmulArgs<T>& args, index_t first, index_t num_rows, T* HW
     if (bias && args.bias_lane != 0) {
       for (index_t l = 0; l < args.num_lanes; ++l) tile[l] = bias[l * args.bias_lane];
     }
-    if (!args.accumulate) continue;
+  }
+}
+
+/// tile[row][lanes] += c
+template <class T>
+void AddToTile(const MatmulArgs<T>& args, index_t first, index_t num_rows, T* HWY_RESTRICT tile, index_t lanes) {
+  for (index_t r = 0; r < num_rows; ++r, tile += lanes) {
     const T* const c = args.c + (first + r) * args.c_row;
     for (index_t l = 0; l < args.num_lanes; ++l) tile[l] += c[l * args.c_lane];
   }
@@ -74,7 +81,8 @@ void MatmulTiles(const MatmulArgs<T>& args) {
     const index_t rows = std::min(kRows, args.num_rows - first);
     T* const c = args.c + first * args.c_row;
     StartTile(args, first, rows, tile, kLanes);
-    MatmulRows<NV>(args, first, rows, tile, kLanes, Accumulate());
+    MatmulRows<NV>(args, first, rows, tile, kLanes, Accumulate(), Nothing());
+    if (args.accumulate) AddToTile(args, first, rows, tile, kLanes);
     if (args.c_lane == 1) {
       for (index_t r = 0; r < rows; ++r) std::copy_n(tile + r * kLanes, args.num_lanes, c + r * args.c_row);
     } else {
@@ -92,10 +100,10 @@ void MatmulPanel(const MatmulArgs<T>& args) {
   if (through_tile) {
     MatmulTiles<NV>(args);
   } else if (args.accumulate) {
-    MatmulRows<NV>(args, 0, args.num_rows, args.c, args.c_row, Accumulate());
+    MatmulRows<NV>(args, 0, args.num_rows, args.c, args.c_row, SetZero(), AddTo());
   } else {
     static constexpr T kNoBias[kMaxLanes] = {};
-    MatmulRows<NV>(args, 0, args.num_rows, args.c, args.c_row, FromBias<T>{args.bias ? args.bias : kNoBias});
+    MatmulRows<NV>(args, 0, args.num_rows, args.c, args.c_row, FromBias<T>{args.bias ? args.bias : kNoBias}, Nothing());
   }
 }
 

@@ -60,25 +60,45 @@ struct Accumulate {  // C += sum
     return hn::LoadU(d, c);
   }
 };
-template <class T>
-struct Rescale {  // C = C * factor[lane] + sum
-  const T* factor;
-  template <class D>
-  HWY_INLINE hn::Vec<D> Begin(D d, const T* c, index_t lane) const {
-    return hn::Mul(hn::LoadU(d, c), hn::LoadU(d, factor + lane));
-  }
-};
 
-/// What happens to a finished block while it is still in registers; `c` is where it goes.
+/// What happens to a finished block while it is still in registers; its rows go to c + r*c_row.
 struct Nothing {
   template <int MR, int NV, class D, class T>
-  HWY_INLINE void Block(D, hn::Vec<D> (&)[MR][NV], const T*) const {}
+  HWY_INLINE void Block(D, hn::Vec<D> (&)[MR][NV], const T*, index_t) const {}
+};
+/// C = C * factor[lane] + sum. The sum is complete before it is added: long sums are blocked.
+template <class T>
+struct AddScaled {
+  const T* factor;
+  template <int MR, int NV, class D>
+  HWY_INLINE void Block(D d, hn::Vec<D> (&sum)[MR][NV], const T* c, index_t c_row) const {
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) {
+      const auto scale = hn::LoadU(d, factor + v * kVectorLanes<T>);
+#pragma GCC unroll 16
+      for (int r = 0; r < MR; ++r) {
+        sum[r][v] = hn::MulAdd(hn::LoadU(d, c + r * c_row + v * kVectorLanes<T>), scale, sum[r][v]);
+      }
+    }
+  }
+};
+struct AddTo {  // C = C + sum: AddScaled with factors of 1
+  template <int MR, int NV, class D, class T>
+  HWY_INLINE void Block(D d, hn::Vec<D> (&sum)[MR][NV], const T* c, index_t c_row) const {
+#pragma GCC unroll 16
+    for (int r = 0; r < MR; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) {
+        sum[r][v] = hn::Add(hn::LoadU(d, c + r * c_row + v * kVectorLanes<T>), sum[r][v]);
+      }
+    }
+  }
 };
 template <class T>
 struct KeepMax {  // max[lane] = the larger of it and the block's; a NaN does not replace a number
   T* max;
   template <int MR, int NV, class D>
-  HWY_INLINE void Block(D d, hn::Vec<D> (&sum)[MR][NV], const T*) const {
+  HWY_INLINE void Block(D d, hn::Vec<D> (&sum)[MR][NV], const T*, index_t) const {
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) {
       auto m = hn::LoadU(d, max + v * kVectorLanes<T>);
@@ -148,7 +168,7 @@ HWY_INLINE void MicroKernel(index_t num_k, Walk walk, const T* HWY_RESTRICT a, A
   }
 #pragma GCC unroll 1
   for (; k < num_k; ++k) step();
-  finish.template Block<MR, NV>(d, sum, c);
+  finish.template Block<MR, NV>(d, sum, c, c_row);
 #pragma GCC unroll 16
   for (int r = 0; r < MR; ++r) {
 #pragma GCC unroll 4

@@ -130,8 +130,8 @@ struct ThenPrefetch {
   Finish finish;
   Prefetcher* prefetcher;
   template <int MR, int NV, class D, class T>
-  HWY_INLINE void Block(D d, hn::Vec<D> (&sum)[MR][NV], const T* c) const {
-    finish.template Block<MR, NV>(d, sum, c);
+  HWY_INLINE void Block(D d, hn::Vec<D> (&sum)[MR][NV], const T* c, index_t c_row) const {
+    finish.template Block<MR, NV>(d, sum, c, c_row);
     prefetcher->Step();
   }
 };

@@ -22,9 +22,8 @@ template <class T, class A, class B>
 HWY_INLINE T RowDot(const A* HWY_RESTRICT a, const B* HWY_RESTRICT b, index_t width) {
   const Tag<T> d;
   auto sum = hn::Zero(d);
-  const auto add = [&](auto x, auto y) HWY_ATTR {
-    sum = hn::IfThenElse(hn::Eq(y, hn::Zero(d)), sum, hn::MulAdd(x, y, sum));
-  };
+  const auto add = [&](auto x, auto y)
+                       HWY_ATTR { sum = hn::IfThenElse(hn::Eq(y, hn::Zero(d)), sum, hn::MulAdd(x, y, sum)); };
   index_t f = 0;
   for (; f + kVectorLanes<T> <= width; f += kVectorLanes<T>) add(LoadAs(d, a + f), LoadAs(d, b + f));
   if (f < width) add(LoadAs(d, a + f, width - f), LoadAs(d, b + f, width - f));
@@ -36,8 +35,7 @@ void RowDots(const RowDotsArgs<T>& args) {
   WithType<T>(args.a.dtype, args.a.data, [&](const auto* a) HWY_ATTR {
     WithType<T>(args.b.dtype, args.b.data, [&](const auto* b) HWY_ATTR {
       for (index_t n = 0; n < args.num_rows; ++n) {
-        args.out[n * args.out_stride] =
-            RowDot<T>(a + n * args.a.token_stride, b + n * args.b.token_stride, args.width);
+        args.out[n * args.out_stride] = RowDot<T>(a + n * args.a.token_stride, b + n * args.b.token_stride, args.width);
       }
     });
   });

@@ -109,10 +109,9 @@ HWY_INLINE V ExpF32(D d, V y) {
 // Sixteen lanes look up 32 powers in two registers, which leaves a polynomial of degree 2 (own minimax fit, p(0) = 1;
 // 5.4e-8): 12 operations a vector on the two pipes that FMA needs, instead of 15.
 alignas(64) inline constexpr std::int32_t kThirtySeconds[32] = {
-    0, -78457, -152893, -223217, -289342, -351174, -408621, -461584,
-    -509968, -553670, -592590, -626621, -655657, -679589, -698305, -711690,
-    -719629, -722001, -718684, -709555, -694486, -673346, -646004, -612322,
-    -572163, -525384, -471841, -411385, -343865, -269126, -187011, -97357};
+    0,       -78457,  -152893, -223217, -289342, -351174, -408621, -461584, -509968, -553670, -592590,
+    -626621, -655657, -679589, -698305, -711690, -719629, -722001, -718684, -709555, -694486, -673346,
+    -646004, -612322, -572163, -525384, -471841, -411385, -343865, -269126, -187011, -97357};
 
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ExpF32Wide(D d, V y) {
@@ -120,8 +119,8 @@ HWY_INLINE V ExpF32Wide(D d, V y) {
   const V biased = hn::MulAdd(y, scale, rounder);
   const V f = hn::MulSub(y, scale, hn::Sub(biased, rounder));
   const __m512i bits = _mm512_castps_si512(biased.raw);
-  const __m512i mantissa = _mm512_permutex2var_epi32(_mm512_load_si512(kThirtySeconds), bits,
-                                                     _mm512_load_si512(kThirtySeconds + 16));
+  const __m512i mantissa =
+      _mm512_permutex2var_epi32(_mm512_load_si512(kThirtySeconds), bits, _mm512_load_si512(kThirtySeconds + 16));
   const V power{_mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(bits, 18), mantissa))};
   const V p = hn::MulAdd(hn::Set(d, 0.000234597918f), f, hn::Set(d, 0.021661167f));
   const V below = hn::Set(d, static_cast<float>(Exp2Constants<float>::kSmallest / kLog2E));

@@ -69,13 +69,14 @@ HWY_NOINLINE void AccumulateVisible(const ScoreModifier<T>& modifier, const KeyR
   for (index_t n = 0; n < num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
     const auto scale = hn::LoadU(d, factor + n);
     for (index_t f = 0; f < width; ++f) {
-      auto sum = hn::Mul(hn::LoadU(d, acc + f * kTileLanes<T> + n), scale);
+      auto sum = hn::Zero(d);
       for (index_t j = keys.begin; j < keys.end; ++j) {
         const auto value = hn::Set(d, values.data[j * values.stride + f]);
         const auto next = hn::MulAdd(value, hn::LoadU(d, tile + j * kTileLanes<T> + n), sum);
         sum = hn::IfThenElse(Visible(d, modifier.At(j, n)), next, sum);
       }
-      hn::StoreU(sum, d, acc + f * kTileLanes<T> + n);
+      T* HWY_RESTRICT at = acc + f * kTileLanes<T> + n;
+      hn::StoreU(hn::MulAdd(hn::LoadU(d, at), scale, sum), d, at);
     }
   }
 }

@@ -138,7 +138,7 @@ struct ApplyBias {
   const T* first;  // where that row goes; rows are those of a tile
   T *max, *seen;
   template <int MR, int NV, class D>
-  HWY_INLINE void Block(D d, hn::Vec<D> (&sum)[MR][NV], const T* c) const {
+  HWY_INLINE void Block(D d, hn::Vec<D> (&sum)[MR][NV], const T* c, index_t) const {
     const T* const at = bias + (c - first);
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) {

@@ -26,6 +26,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// sums are loaded, rescaled and stored half as often.
 inline constexpr index_t kKeysPerForwardTile = HWY_TARGET <= HWY_AVX3 ? 2 * kKeysPerTile : kKeysPerTile;
 
+/// Key tiles whose sums are added up before they go to the second level of long sums.
+inline constexpr index_t kTilesPerFold = 64;
+inline constexpr index_t kKeysPerFold = kTilesPerFold * kKeysPerForwardTile;
+
 /// Keys [begin, end) of a key tile for one query tile, relative to the tile's first key `origin`.
 struct KeyRange {
   index_t origin, begin, end;
