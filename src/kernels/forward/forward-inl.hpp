@@ -18,17 +18,16 @@
 #endif
 
 #include <algorithm>
-#include <type_traits>
 
 #include "hwy/highway.h"
 #include "kernels/forward/block_layout-inl.hpp"
 #include "kernels/forward/finish-inl.hpp"
 #include "kernels/forward/forward_prefetch-inl.hpp"
 #include "kernels/forward/probs-inl.hpp"
+#include "kernels/forward/tile_values-inl.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/product/micro_kernel-inl.hpp"
 #include "kernels/product/prefetcher-inl.hpp"
-#include "kernels/product/walk-inl.hpp"
 #include "kernels/simd/basics-inl.hpp"
 #include "kernels/tile/bias_tile-inl.hpp"
 #include "kernels/tile/dropout-inl.hpp"
@@ -46,7 +45,6 @@ template <class T>
 struct ForwardBlock {
   static constexpr Fixed<kTileLanes<T>> kRow{};
   static constexpr index_t kFarTiles = 8;                 // query tiles whose packed rows do not stay near
-  [[maybe_unused]] static constexpr index_t kWide = 192;  // values that are walked by columns from the L2
   static constexpr index_t kCut = 8;                      // keys that vectors are left out for at a time
   const ForwardArgs<T>& args;
   const Scores<T>& scores;
@@ -206,14 +204,15 @@ struct ForwardBlock {
     }
     const bool raised = Weigh<NV>(t, keys, cuts, state, tile_max, factor);
     const bool all_visible = bias == BiasTile::none && all_inner;
+    bool& has_values = layout.query_tiles[t].has_values;
     if (all_visible || ValuesFinite(slot)) {
-      Values<NV>(t, cuts, slot.v_rows, raised, factor);
-      return;
+      TileValues<T> values{tile, slot.v_rows, scores.head_dim_v, &prefetch.lines, layout.rows};
+      values.template Add<NV>(cuts, has_values, raised, factor, layout.acc(t));
+    } else {
+      if (!has_values) std::fill_n(layout.acc(t), scores.head_dim_v * kRow, T{0});
+      AccumulateVisible(modifier(), keys, NV, slot.v_rows, scores.head_dim_v, tile, factor, layout.acc(t));
     }
-    QueryTile<T>& query_tile = layout.query_tiles[t];
-    if (!query_tile.has_values) std::fill_n(layout.acc(t), scores.head_dim_v * kRow, T{0});
-    query_tile.has_values = true;
-    AccumulateVisible(modifier(), keys, NV, slot.v_rows, scores.head_dim_v, tile, factor, layout.acc(t));
+    has_values = true;
   }
 
   /// Leaves out, on the upper side of the rim, the vectors none of whose lanes see a key any more.
@@ -266,66 +265,6 @@ struct ForwardBlock {
     if (layout.keeps_probs) tile = KeepProbs(args, layout, t, keys);
     if (scores.dropout_threshold != 0) ApplyDropout(scores, lanes, keys, tile);
     return raised;
-  }
-
-  /// O = O * factor + V^T P. The sum of the tile starts from zero, so that a long sum is one of tiles.
-  template <int NV>
-  HWY_INLINE void Values(index_t t, const Cuts& cuts, const TileRows<T>& v_rows, bool raised, const T* factor) {
-    bool& has_values = layout.query_tiles[t].has_values;
-    T* const acc = layout.acc(t);
-    if (cuts.at[1] < cuts.at[NV]) {
-      T* const sums = layout.rows;
-      PieceOfValues<0, NV>(cuts, v_rows, sums);
-      AddSums(NV, sums, has_values, factor, acc);
-    } else if (!has_values) {
-      ProductOfValues<NV>(cuts.at[0], cuts.at[NV], v_rows, 0, acc, SetZero(), Nothing());
-    } else if (raised) {
-      ProductOfValues<NV>(cuts.at[0], cuts.at[NV], v_rows, 0, acc, SetZero(), AddScaled<T>{factor});
-    } else {
-      ProductOfValues<NV>(cuts.at[0], cuts.at[NV], v_rows, 0, acc, SetZero(), AddTo());
-    }
-    has_values = true;
-  }
-
-  template <int NV, class Start, class Finish>
-  HWY_INLINE void ProductOfValues(index_t begin, index_t end, const TileRows<T>& v_rows, index_t lane, T* to,
-                                  Start start, Finish finish) {
-    const auto product = [&](auto walk) HWY_ATTR {
-      Product<NV>(scores.head_dim_v, end - begin, v_rows.data + begin * v_rows.stride, One(), v_rows.stride,
-                  tile + begin * kRow + lane, kRow, to + lane, kRow, start, ThenPrefetch<Finish>{finish, &prefetch.lines}, walk);
-    };
-#if HWY_TARGET <= HWY_AVX3
-    if constexpr (NV == kNumVectors) {
-      if (scores.head_dim_v >= kWide) return product(PrefetchColumns<T>());
-    }
-#endif
-    product(Whole());
-  }
-
-  /// The sum of a tile in pieces: vectors from S on over the keys that vectors before S do not see.
-  template <int S, int NV>
-  HWY_INLINE void PieceOfValues(const Cuts& cuts, const TileRows<T>& v_rows, T* sums) {
-    const index_t begin = cuts.at[S], end = cuts.at[S + 1];
-    if constexpr (S == 0) {
-      if (begin == end) std::fill_n(sums, scores.head_dim_v * kRow, T{0});
-    }
-    if (begin < end) {
-      using Start = std::conditional_t<S == 0, SetZero, Accumulate>;
-      ProductOfValues<NV - S>(begin, end, v_rows, S * kVectorLanes<T>, sums, Start(), Nothing());
-    }
-    if constexpr (S + 1 < NV) PieceOfValues<S + 1, NV>(cuts, v_rows, sums);
-  }
-
-  /// acc = acc * factor + sums
-  HWY_NOINLINE void AddSums(int num_vectors, const T* HWY_RESTRICT sums, bool has_values, const T* HWY_RESTRICT factor,
-                            T* HWY_RESTRICT acc) const {
-    const Tag<T> d;
-    for (index_t f = 0; f < scores.head_dim_v; ++f, sums += kRow, acc += kRow) {
-      for (index_t n = 0; n < num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
-        const auto sum = hn::LoadU(d, sums + n);
-        hn::StoreU(has_values ? hn::MulAdd(hn::LoadU(d, acc + n), hn::LoadU(d, factor + n), sum) : sum, d, acc + n);
-      }
-    }
   }
 };
 
