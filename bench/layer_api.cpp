@@ -44,8 +44,6 @@ extern "C" void multihead_bench_layer_forward(const void* layer, index_t batch, 
   self->forward({.x_q = TensorView<const float, 3>(x, shape)}, {.y = TensorView<float, 3>(y, shape)}, options);
 }
 
-extern "C" void multihead_bench_layer_free(void* layer) { delete static_cast<Layer*>(layer); }
-
 extern "C" void* multihead_bench_encoder(const char* folder) {
   auto self = std::make_unique<SentenceEncoder>(load_encoder(folder), load_sentence_pooling(folder));
   self->encoder.pack_weights();
@@ -63,7 +61,5 @@ extern "C" void multihead_bench_encode(const void* encoder, index_t batch, index
   const Tensor<float, 2> pooled = pool(output.last_hidden, lengths_view, self->pooling);
   std::copy_n(pooled.data(), pooled.size(), embeddings);
 }
-
-extern "C" void multihead_bench_encoder_free(void* encoder) { delete static_cast<SentenceEncoder*>(encoder); }
 
 }  // namespace multihead::bench

@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "bench/threads_api.hpp"
+#include "core/ceil_div.hpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
@@ -42,7 +43,7 @@ HWY_EXPORT(Sum);
 extern "C" void multihead_bench_read(const float* values, index_t count, void* threads) {
   constexpr index_t kPiece = 16384;
   std::atomic<float> kept{0};
-  run_tasks(static_cast<Threads*>(threads), (count + kPiece - 1) / kPiece, [&](index_t piece, int) {
+  run_tasks(static_cast<Threads*>(threads), ceil_div(count, kPiece), [&](index_t piece, int) {
     const index_t begin = piece * kPiece;
     kept.store(HWY_DYNAMIC_DISPATCH(Sum)(values + begin, std::min(kPiece, count - begin)), std::memory_order_relaxed);
   });
@@ -51,5 +52,4 @@ extern "C" void multihead_bench_read(const float* values, index_t count, void* t
 }  // namespace multihead::bench
 
 void* multihead_bench_threads(int num_threads) { return new multihead::Threads(num_threads); }
-void multihead_bench_threads_free(void* threads) { delete static_cast<multihead::Threads*>(threads); }
 #endif

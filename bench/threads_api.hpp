@@ -5,5 +5,4 @@
 
 extern "C" {
 void* multihead_bench_threads(int num_threads);
-void multihead_bench_threads_free(void* threads);
 }

@@ -53,12 +53,6 @@ void check_range(const char* flag, std::optional<index_t> value, index_t count) 
   }
 }
 
-Tensor<bool, 1> special_flags(const ReportTokens& side) {
-  Tensor<bool, 1> flags({static_cast<index_t>(side.tokens.size())});
-  for (index_t i = 0; i < flags.size(); ++i) flags(i) = side.tokens[static_cast<std::size_t>(i)].special;
-  return flags;
-}
-
 std::vector<HeadStatistics> statistics_of(const ModelRun& run, const ReportTokens& tokens, Executor* threads) {
   std::vector<HeadStatistics> heads;
   for (std::size_t layer = 0; layer < run.encoder.layers().size(); ++layer) {

@@ -83,7 +83,7 @@ class KvCache {
  private:
   KvCache(const KvCacheShape& shape, index_t page_size, index_t num_pages, index_t capacity);
   void check_sequence(const char* function, index_t sequence) const;
-  index_t pages_of(index_t length) const { return (length + page_size_ - 1) / page_size_; }
+  index_t pages_of(index_t length) const;
   index_t pages_to_take(index_t seqlen, TensorView<const index_t, 1> counts) const;
   index_t take_page();
   void release_page(index_t page);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "multihead/tensor.hpp"
 #include "multihead/tensor_view.hpp"
 #include "multihead/threads.hpp"
 
@@ -24,6 +25,9 @@ struct ReportTokens {
   std::vector<ReportToken> tokens;
   std::vector<std::string> words = {};  ///< the text of each word; a word's tokens may lie anywhere
 };
+
+/// [tokens]: which are special.
+Tensor<bool, 1> special_flags(const ReportTokens& tokens);
 
 struct AttentionReport {
   std::string title;                               ///< the model's name, say

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/ceil_div.hpp"
 #include "core/workspace.hpp"
 
 namespace multihead {
@@ -19,7 +20,7 @@ Span span_of(index_t extent, index_t full, index_t block, index_t size) {
   return {block * size, std::min(full, (block + 1) * size)};
 }
 
-index_t blocks_of(index_t extent, index_t size) { return extent == 1 ? 1 : (extent + size - 1) / size; }
+index_t blocks_of(index_t extent, index_t size) { return extent == 1 ? 1 : ceil_div(extent, size); }
 
 /// Where each query head stands: its kv head, and its place in the group.
 struct HeadPlace {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/ceil_div.hpp"
+
 namespace multihead {
 namespace {
 
@@ -17,7 +19,7 @@ Delta<T>::Delta(const Problem& problem, const AttentionBackwardInput& input)
       delta_({input.row_max.shape[0], input.row_max.shape[1], input.row_max.shape[2]}) {
   const TensorView<const T, 3> dlse = input.dlse.template as<T>();
   // Token by token, as rows lie in memory.
-  const index_t blocks = (delta_.shape(2) + kTokensPerTask - 1) / kTokensPerTask;
+  const index_t blocks = ceil_div(delta_.shape(2), kTokensPerTask);
   run_tasks(problem.options->threads, delta_.shape(0) * blocks, [&](index_t task, int) {
     const index_t b = task / blocks, begin = task % blocks * kTokensPerTask;
     const index_t end = std::min(begin + kTokensPerTask, delta_.shape(2));

@@ -3,28 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/ceil_div.hpp"
+#include "core/element.hpp"
 #include "core/require.hpp"
 
 namespace multihead {
 namespace {
-
-double load(const void* data, DType dtype, index_t n) {
-  switch (dtype) {
-    case DType::f64: return static_cast<const double*>(data)[n];
-    case DType::bf16: return to_float(static_cast<const bf16*>(data)[n]);
-    case DType::f16: return to_float(static_cast<const f16*>(data)[n]);
-    default: return static_cast<const float*>(data)[n];
-  }
-}
-
-void store(void* data, DType dtype, index_t n, double value) {
-  switch (dtype) {
-    case DType::f64: static_cast<double*>(data)[n] = value; break;
-    case DType::bf16: static_cast<bf16*>(data)[n] = to_bf16(float(value)); break;
-    case DType::f16: static_cast<f16*>(data)[n] = to_f16(float(value)); break;
-    default: static_cast<float*>(data)[n] = float(value);
-  }
-}
 
 // One head of one token; `from` with any stride.
 void copy_features(const InputView<4>& from, index_t b, index_t i, index_t g, DType dtype, std::byte* to) {
@@ -35,7 +19,7 @@ void copy_features(const InputView<4>& from, index_t b, index_t i, index_t g, DT
     return;
   }
   for (index_t d = 0; d < from.shape[3]; ++d) {
-    store(to, dtype, d, load(from.data, from.dtype, first + d * from.stride[3]));
+    store_element(to, dtype, d, load_element(from.data, from.dtype, first + d * from.stride[3]));
   }
 }
 
@@ -113,6 +97,8 @@ index_t KvCache::room(index_t sequence) const {
   check_sequence("KvCache::room", sequence);
   return capacity_ - length_(sequence);
 }
+
+index_t KvCache::pages_of(index_t length) const { return ceil_div(length, page_size_); }
 
 // Pages that an append takes from the pool: those past the present ones, and copies of shared last pages. Of the
 // sequences that share a page, the last one to leave it writes in place.

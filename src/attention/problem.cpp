@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "core/ceil_div.hpp"
 #include "core/require.hpp"
 
 namespace multihead {
@@ -152,7 +153,7 @@ struct Checker {
     p.seqlen_kv = checked_size(std::array{table.shape(1), page_size}.data(), 2, 1);
     lengths("seqlen_kv", opt.mask.seqlen_kv, p.seqlen_kv);
     for (index_t b = 0; b < p.batch; ++b) {
-      const index_t used = (opt.mask.seqlen_kv(b) + page_size - 1) / page_size;
+      const index_t used = ceil_div(opt.mask.seqlen_kv(b), page_size);
       for (index_t n = 0; n < used; ++n) {
         need(table(b, n) >= 0 && table(b, n) < num_pages, "page_table must name pages in [0, num_pages)",
              {{"b", b}, {"entry", n}, {"page", table(b, n)}, {"num_pages", num_pages}});

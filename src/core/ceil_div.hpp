@@ -1,14 +1,20 @@
 // Division of extents that rounds up.
 #pragma once
 
-#include "multihead/types.hpp"
+#include <type_traits>
 
 namespace multihead {
 
-/// The least n with n * divisor >= value; value >= 0, divisor >= 1.
-constexpr index_t ceil_div(index_t value, index_t divisor) { return (value + divisor - 1) / divisor; }
+/// The least n with n * divisor >= value; value >= 0, divisor >= 1. No intermediate overflows.
+template <class T>
+constexpr T ceil_div(T value, std::type_identity_t<T> divisor) {
+  return value / divisor + (value % divisor != 0 ? 1 : 0);
+}
 
 /// The least multiple of `unit` that is at least `value`.
-constexpr index_t round_up(index_t value, index_t unit) { return ceil_div(value, unit) * unit; }
+template <class T>
+constexpr T round_up(T value, std::type_identity_t<T> unit) {
+  return ceil_div(value, unit) * unit;
+}
 
 }  // namespace multihead

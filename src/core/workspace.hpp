@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "core/ceil_div.hpp"
 #include "multihead/tensor.hpp"
 
 namespace multihead {
@@ -12,7 +13,7 @@ class Workspace {
  public:
   /// Not initialised: kernels write before they read.
   Workspace(index_t num_parts, index_t part_size)
-      : part_size_((part_size * index_t{sizeof(T)} + 63) / 64 * 64 / index_t{sizeof(T)} + 64 / index_t{sizeof(T)}) {
+      : part_size_(round_up(part_size, 64 / index_t{sizeof(T)}) + 64 / index_t{sizeof(T)}) {
     const auto bytes = static_cast<std::size_t>(num_parts * part_size_) * sizeof(T);
     data_.reset(static_cast<T*>(detail::allocate(bytes)));
   }

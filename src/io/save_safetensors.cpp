@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "core/ceil_div.hpp"
 #include "core/file_error.hpp"
 #include "io/safetensors_header.hpp"
 #include "multihead/safetensors.hpp"
@@ -103,7 +104,7 @@ void save_safetensors(const std::filesystem::path& path, std::span<const TensorT
   } catch (const nlohmann::json::type_error&) {
     require(false, kFunction, "names and metadata must be UTF-8");
   }
-  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  text.resize(round_up(text.size(), kAlignment), ' ');
 
   NewFile file(path);
   const std::uint64_t header_bytes = text.size();  // little endian, as asserted where files are loaded

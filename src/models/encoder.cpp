@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/ceil_div.hpp"
 #include "core/require.hpp"
 #include "models/packed_input.hpp"
 
@@ -62,7 +63,7 @@ struct Buffers {
   void join(const nn::LayerNorm<float>& norm, Executor* threads) {
     constexpr index_t kRows = 16;
     const index_t tokens = x.shape(0), features = x.shape(1);
-    run_tasks(threads, (tokens + kRows - 1) / kRows, [&](index_t task, int) {
+    run_tasks(threads, ceil_div(tokens, kRows), [&](index_t task, int) {
       const index_t begin = task * kRows, end = std::min(tokens, begin + kRows);
       for (index_t i = begin * features; i < end * features; ++i) x.data()[i] += branch.data()[i];
       const TensorView<float, 2> rows = x.view().slice(0, begin, end);

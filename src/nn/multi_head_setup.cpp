@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/require.hpp"
+#include "core/splitmix64.hpp"
 #include "multihead/nn/multi_head_attention.hpp"
 #include "nn/projection.hpp"
 
@@ -98,13 +99,9 @@ MultiHeadParameters<T> zero_parameters(const MultiHeadConfig& c, const MultiHead
   return p;
 }
 
-// splitmix64 (Steele et al. 2014): the n-th number of a seed, uniform in [-1, 1).
+// The n-th number of a seed, uniform in [-1, 1).
 double uniform(std::uint64_t seed, std::uint64_t n) {
-  std::uint64_t z = seed + (n + 1) * 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  z ^= z >> 31;
-  return double(z >> 11) * 0x1p-52 - 1.0;
+  return double(splitmix64(seed + n * kSplitMix64Step) >> 11) * 0x1p-52 - 1.0;
 }
 
 // The part of `x` along `axis` that belongs to the blocks `kept`, each `width` long.

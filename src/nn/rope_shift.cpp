@@ -1,30 +1,10 @@
 #include <cmath>
 
+#include "core/element.hpp"
 #include "core/require.hpp"
 #include "multihead/nn/rope.hpp"
 
 namespace multihead::nn {
-namespace {
-
-double load(const OutputView<2>& key, index_t g, index_t d) {
-  switch (key.dtype) {
-    case DType::f64: return key.as<double>()(g, d);
-    case DType::bf16: return to_float(key.as<bf16>()(g, d));
-    case DType::f16: return to_float(key.as<f16>()(g, d));
-    default: return key.as<float>()(g, d);
-  }
-}
-
-void store(const OutputView<2>& key, index_t g, index_t d, double value) {
-  switch (key.dtype) {
-    case DType::f64: key.as<double>()(g, d) = value; break;
-    case DType::bf16: key.as<bf16>()(g, d) = to_bf16(float(value)); break;
-    case DType::f16: key.as<f16>()(g, d) = to_f16(float(value)); break;
-    default: key.as<float>()(g, d) = float(value);
-  }
-}
-
-}  // namespace
 
 // The attention factor is in the keys already: this is a pure turn.
 void rope_shift(const Rope& rope, KvCache& cache, index_t sequence, index_t begin, index_t delta) {
@@ -46,9 +26,11 @@ void rope_shift(const Rope& rope, KvCache& cache, index_t sequence, index_t begi
     for (index_t j = begin; j < length; ++j) {
       const OutputView<2> key = cache.writable_key(sequence, j);
       for (index_t g = 0; g < key.shape[0]; ++g) {
-        const double a = load(key, g, first), b = load(key, g, second);
-        store(key, g, first, a * cos - b * sin);
-        store(key, g, second, b * cos + a * sin);
+        const index_t at_a = g * key.stride[0] + first * key.stride[1],
+                      at_b = g * key.stride[0] + second * key.stride[1];
+        const double a = load_element(key.data, key.dtype, at_a), b = load_element(key.data, key.dtype, at_b);
+        store_element(key.data, key.dtype, at_a, a * cos - b * sin);
+        store_element(key.data, key.dtype, at_b, b * cos + a * sin);
       }
     }
   }

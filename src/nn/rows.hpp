@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/ceil_div.hpp"
 #include "core/require.hpp"
 #include "multihead/tensor_view.hpp"
 #include "multihead/threads.hpp"
@@ -24,7 +25,7 @@ bool has_contiguous_rows(const TensorView<T, 2>& view) {
 /// inside blocks are the same for any number of threads.
 template <class Work>
 void for_blocks(Executor* threads, index_t count, index_t per_task, const Work& work) {
-  const index_t num_tasks = (count + per_task - 1) / per_task;
+  const index_t num_tasks = ceil_div(count, per_task);
   run_tasks(threads, num_tasks,
             [&](index_t task, int) { work(task * per_task, std::min(count, (task + 1) * per_task)); });
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/ceil_div.hpp"
 #include "core/require.hpp"
 #include "core/workspace.hpp"
 #include "kernels/kernels.hpp"
@@ -70,8 +71,8 @@ class PackingProduct {
     const index_t num_k = a_.shape(1), depth = std::clamp<index_t>(num_k, 1, kPanelDepth);
     const index_t panel_bytes = kernel_.lanes * depth * index_t{sizeof(T)};
     const index_t at_a_time = std::clamp<index_t>(kPackedBytes / panel_bytes, 1, panels_.count);
-    const index_t rounds = (panels_.count + at_a_time - 1) / at_a_time;
-    const Workspace<T> packed(1, (panels_.count + rounds - 1) / rounds * kernel_.lanes * depth);
+    const index_t rounds = ceil_div(panels_.count, at_a_time);
+    const Workspace<T> packed(1, ceil_div(panels_.count, rounds) * kernel_.lanes * depth);
     for (index_t k = 0; k == 0 || k < num_k; k += depth) {
       for (index_t round = 0; round < rounds; ++round) {
         const Range range{round * panels_.count / rounds, (round + 1) * panels_.count / rounds, k,

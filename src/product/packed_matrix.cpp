@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/ceil_div.hpp"
 #include "kernels/kernels.hpp"
 #include "product/packed_product.hpp"
 #include "product/panels.hpp"
@@ -50,8 +51,8 @@ template <class T>
 index_t rows_per_block(index_t num_rows, index_t depth) {
   constexpr index_t kWhole = 8;
   const index_t most = std::max(kWhole, kRowsBytes / (depth * index_t{sizeof(T)}));
-  const index_t num_blocks = (num_rows + most - 1) / most;
-  return ((num_rows + num_blocks - 1) / num_blocks + kWhole - 1) / kWhole * kWhole;
+  const index_t num_blocks = ceil_div(num_rows, most);
+  return round_up(ceil_div(num_rows, num_blocks), kWhole);
 }
 
 /// Columns [k, k + depth) of rows [row, row + num_rows) against a strip.
@@ -108,7 +109,7 @@ void multiply_packed(const TensorView<const T, 2>& a, std::span<const MatmulPart
                      Executor* threads) {
   const index_t m = a.shape(0), num_k = a.shape(1);
   const index_t depth = std::clamp<index_t>(num_k, 1, kPanelDepth);
-  const index_t rows = rows_per_block<T>(m, depth), num_blocks = (m + rows - 1) / rows;
+  const index_t rows = rows_per_block<T>(m, depth), num_blocks = ceil_div(m, rows);
   const index_t wanted = threads ? kProductTasksPerWorker * num_workers(threads) : 1;
   const std::vector<Strip<T>> strips = strips_of(parts, wanted / num_blocks);
   const auto num_strips = static_cast<index_t>(strips.size());

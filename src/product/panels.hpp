@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/ceil_div.hpp"
 #include "multihead/types.hpp"
 
 namespace multihead {
@@ -18,9 +19,7 @@ struct Panels {
   /// @param lanes      most lanes of a panel
   /// @param of_vector  lanes of a vector
   Panels(index_t num_lanes, index_t lanes, index_t of_vector)
-      : vectors((num_lanes + of_vector - 1) / of_vector),
-        vector_lanes(of_vector),
-        count((num_lanes + lanes - 1) / lanes) {}
+      : vectors(ceil_div(num_lanes, of_vector)), vector_lanes(of_vector), count(ceil_div(num_lanes, lanes)) {}
   /// First lane of a panel; begin(count) is past the last lane.
   index_t begin(index_t panel) const { return panel * vectors / count * vector_lanes; }
   index_t lanes(index_t panel) const { return begin(panel + 1) - begin(panel); }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <new>
 
+#include "core/ceil_div.hpp"
 #include "core/require.hpp"
 
 namespace multihead {
@@ -54,7 +55,7 @@ std::string pack_map(TensorView<const float, 2> probs, int digits) {
 std::string base64(const std::string& bytes) {
   constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
+  text.reserve(ceil_div(bytes.size(), 3) * 4);
   for (std::size_t at = 0; at < bytes.size(); at += 3) {
     const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
     std::uint32_t word = 0;

@@ -38,12 +38,6 @@ lens::HeadMap map_of(const AttentionReport& report, const Head& at) {
   return report.layers[static_cast<std::size_t>(at.layer)][0][at.head];
 }
 
-Tensor<bool, 1> special_flags(const ReportTokens& side) {
-  Tensor<bool, 1> flags({static_cast<index_t>(side.tokens.size())});
-  for (index_t i = 0; i < flags.size(); ++i) flags(i) = side.tokens[static_cast<std::size_t>(i)].special;
-  return flags;
-}
-
 json side_json(const ReportTokens& side) {
   json tokens = json::array(), special = json::array(), word = json::array();
   for (const ReportToken& token : side.tokens) {
@@ -104,6 +98,12 @@ std::string fill(std::string_view text, const std::vector<std::pair<std::string_
 }
 
 }  // namespace
+
+Tensor<bool, 1> special_flags(const ReportTokens& tokens) {
+  Tensor<bool, 1> flags({static_cast<index_t>(tokens.tokens.size())});
+  for (index_t i = 0; i < flags.size(); ++i) flags(i) = tokens.tokens[static_cast<std::size_t>(i)].special;
+  return flags;
+}
 
 int report_digits(const AttentionReport& report) {
   index_t weights = 0;

@@ -18,7 +18,7 @@ LEVELS = [
     ["attention"],
     ["nn", "io"],
     ["models", "text", "onnx"],
-    ["lens", "train"],
+    ["lens"],
     ["report"],
 ]
 LEVEL = {folder: level for level, row in enumerate(LEVELS) for folder in row}
@@ -34,7 +34,7 @@ HEADER_FOLDER = {
 }
 
 # Faces see include/multihead/ only, as a user does. reference/ is the definition: it uses nothing of src/ either.
-FACES = ["cli", "examples", "python", "reference"]
+FACES = ["cli", "examples", "reference"]
 
 # Who may include a library's headers, by the first part of the path. What is not here may be included by nobody.
 TOOLS = set(LEVEL) - ENGINE - {"onnx"}
@@ -45,8 +45,6 @@ LIBRARIES = {
     "unicode": {"text", "cli"},
     "zlib.h": {"report"},
     "CLI": {"cli"},
-    "httplib.h": {"cli"},
-    "nanobind": {"python"},
     "immintrin.h": {"kernels"},
     "arm_neon.h": {"kernels"},
     "arm_sve.h": {"kernels"},

@@ -4,6 +4,7 @@
 #include <limits>
 #include <sstream>
 
+#include "core/ceil_div.hpp"
 #include "reference/attention.hpp"
 
 namespace multihead::test {
@@ -146,12 +147,12 @@ void AttentionProblem::lay_out(Random& random) {
     tokens_kv = cu_kv.back();
   }
   if (config.arrangement == Arrangement::paged) {
-    pages = (config.seqlen_kv + kPageSize - 1) / kPageSize;
+    pages = ceil_div(config.seqlen_kv, kPageSize);
     batch_kv = config.batch * pages + 2;
     tokens_kv = kPageSize;
     page_table = choose(random, batch_kv, config.batch * pages);
     for (index_t b = 0; b < config.batch; ++b) {  // what lies past a sequence's keys is never looked at
-      for (index_t page = (seqlen_kv[b] + kPageSize - 1) / kPageSize; page < pages; ++page) {
+      for (index_t page = ceil_div(seqlen_kv[b], kPageSize); page < pages; ++page) {
         page_table[b * pages + page] = random.chance(0.5) ? -1 : index_t{1} << 40;
       }
     }

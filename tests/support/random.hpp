@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <random>
 
+#include "core/splitmix64.hpp"
 #include "multihead/types.hpp"
 
 namespace multihead::test {
@@ -17,10 +18,9 @@ class Random {
   explicit Random(std::uint64_t seed) : state_(seed) {}
 
   std::uint64_t bits() {
-    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
+    const std::uint64_t result = splitmix64(state_);
+    state_ += kSplitMix64Step;
+    return result;
   }
   /// In [low, high).
   double uniform(double low = -1, double high = 1) {

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <string>
 
+#include "core/splitmix64.hpp"
 #include "multihead/report.hpp"
 #include "multihead/tensor.hpp"
 
@@ -14,6 +15,7 @@ namespace {
 using multihead::AttentionReport;
 using multihead::index_t;
 using multihead::ReportTokens;
+using multihead::splitmix64;
 using multihead::Tensor;
 
 /// Owns the maps that a report views.
@@ -22,12 +24,9 @@ struct Page {
   std::vector<Tensor<float, 4>> probs;
 };
 
-/// Uniform in [0, 1), from the indices alone (SplitMix64).
+/// Uniform in [0, 1), from the indices alone.
 double noise(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
-  std::uint64_t x = (a * 1000003 + b) * 1000003 + c + 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return static_cast<double>((x ^ x >> 31) >> 11) * 0x1p-53;
+  return static_cast<double>(splitmix64((a * 1000003 + b) * 1000003 + c) >> 11) * 0x1p-53;
 }
 
 /// Softmax of a score: some heads look at one distance, some at the first token, all with noise by key and by pair. The
