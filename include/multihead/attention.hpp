@@ -12,6 +12,7 @@
 
 #include "multihead/any_view.hpp"
 #include "multihead/attention_options.hpp"
+#include "multihead/layout.hpp"
 
 namespace multihead {
 

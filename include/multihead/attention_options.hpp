@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "multihead/any_view.hpp"
+#include "multihead/broadcast_view.hpp"
 #include "multihead/threads.hpp"
 
 namespace multihead {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "multihead/error.hpp"
+#include "multihead/export.hpp"
 #include "multihead/tensor_view.hpp"
 
 namespace multihead {
@@ -53,10 +54,13 @@ class Tensor {
   index_t shape(int axis) const { return shape_[axis]; }
   const Extents& shape() const { return shape_; }
 
-  TensorView<T, R> view() { return {data_.get(), shape_}; }
-  TensorView<const T, R> view() const { return {data_.get(), shape_}; }
-  operator TensorView<T, R>() { return view(); }
-  operator TensorView<const T, R>() const { return view(); }
+  /// A tensor is a view wherever one is taken. The view of a temporary would dangle: name the tensor first.
+  TensorView<T, R> view() & { return {data_.get(), shape_}; }
+  TensorView<const T, R> view() const& { return {data_.get(), shape_}; }
+  TensorView<const T, R> view() const&& = delete;
+  operator TensorView<T, R>() & { return view(); }
+  operator TensorView<const T, R>() const& { return view(); }
+  operator TensorView<const T, R>() const&& = delete;
 
   template <class... I>
   T& operator()(I... index) {

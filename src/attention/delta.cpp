@@ -18,12 +18,12 @@ float number(f16 x) { return to_float(x); }
 template <class T, class Fn>
 auto with_type(const InputView<4>& view, const Fn& fn) {
   if constexpr (std::is_same_v<T, double>) {
-    return fn(static_cast<const double*>(view.data));
+    return fn(static_cast<const double*>(view.data()));
   } else {
-    switch (view.dtype) {
-      case DType::bf16: return fn(static_cast<const bf16*>(view.data));
-      case DType::f16: return fn(static_cast<const f16*>(view.data));
-      default: return fn(static_cast<const float*>(view.data));
+    switch (view.dtype()) {
+      case DType::bf16: return fn(static_cast<const bf16*>(view.data()));
+      case DType::f16: return fn(static_cast<const f16*>(view.data()));
+      default: return fn(static_cast<const float*>(view.data()));
     }
   }
 }
@@ -54,7 +54,7 @@ template <class T>
 Delta<T>::Delta(const Problem& problem, const AttentionBackwardInput& input)
     : problem_(problem),
       input_(input),
-      delta_({input.row_max.shape[0], input.row_max.shape[1], input.row_max.shape[2]}) {
+      delta_({input.row_max.shape(0), input.row_max.shape(1), input.row_max.shape(2)}) {
   const TensorView<const T, 3> dlse = input.dlse.template as<T>();
   // Token by token, as rows lie in memory.
   const index_t blocks = (delta_.shape(2) + kTokensPerTask - 1) / kTokensPerTask;
@@ -65,7 +65,7 @@ Delta<T>::Delta(const Problem& problem, const AttentionBackwardInput& input)
       with_type<T>(input.out, [&](const auto* out) {
         for (index_t n = begin * heads; n < end * heads; ++n) {
           const index_t i = n / heads, h = n % heads;
-          const auto at = [&](const InputView<4>& v) { return b * v.stride[0] + i * v.stride[1] + h * v.stride[2]; };
+          const auto at = [&](const InputView<4>& v) { return b * v.stride(0) + i * v.stride(1) + h * v.stride(2); };
           const T sum = dot<T>(dout + at(input.dout), out + at(input.out), problem.head_dim_v);
           delta_(b, h, i) = dlse ? sum - dlse(b, h, i) : sum;
         }

@@ -34,7 +34,7 @@ constexpr index_t kBlocksPerWorker = 4;
 constexpr index_t kNearBytes = 1536 * 1024;
 
 index_t bytes_of(const InputView<4>& view) {
-  return view.shape[0] * view.shape[1] * view.shape[2] * view.shape[3] * dtype_bytes(view.dtype);
+  return view.shape(0) * view.shape(1) * view.shape(2) * view.shape(3) * dtype_bytes(view.dtype());
 }
 
 /// Output slot of each head or query, -1 for those that were not chosen.
@@ -63,16 +63,16 @@ void check_outputs(const Problem& p, const AttentionInput& input, const Attentio
   const index_t batch = p.packed ? 1 : p.batch;
   check_tokens(kName, "out", output.out, batch, p.tokens_q, p.num_heads, p.head_dim_v,
                p.packed ? "[1, total_q, H, Dv]" : "[B, Sq, H, Dv]", p.f64);
-  check_writable(kName, "out", output.out.shape.data(), output.out.stride.data(), 4);
+  check_writable(kName, "out", output.out.shape().data(), output.out.stride().data(), 4);
   check_row_values(kName, "row_max", output.row_max, p);
   check_row_values(kName, "row_sum", output.row_sum, p);
   check_row_values(kName, "lse", output.lse, p);
   for (const auto& [name, view] :
        {std::pair{"row_max", &output.row_max}, {"row_sum", &output.row_sum}, {"lse", &output.lse}}) {
-    check_writable(kName, name, view->shape.data(), view->stride.data(), 3);
+    check_writable(kName, name, view->shape().data(), view->stride().data(), 3);
   }
   for (const InputView<4>* in : {&input.q, &input.k, &input.v}) {
-    const bool same = output.out.data == in->data && p.batch > 0 && p.tokens_q > 0 && p.tokens_kv > 0;
+    const bool same = output.out.data() == in->data() && p.batch > 0 && p.tokens_q > 0 && p.tokens_kv > 0;
     require(!same, kName, "out must not overlap the input", {{"out", "the buffer of q, k or v"}});
   }
   const ProbsSelection& selection = p.options->probs;
@@ -80,16 +80,16 @@ void check_outputs(const Problem& p, const AttentionInput& input, const Attentio
   check_selection("rows", selection.rows, p.seqlen_q);
   if (!output.probs) return;
   const DType wanted = p.f64 ? DType::f64 : DType::f32;
-  require<UnsupportedError>(output.probs.dtype == wanted, kName, Rule("probs must be ", dtype_name(wanted)),
-                            {{"probs", output.probs.dtype}});
+  require<UnsupportedError>(output.probs.dtype() == wanted, kName, Rule("probs must be ", dtype_name(wanted)),
+                            {{"probs", output.probs.dtype()}});
   const index_t shape[4] = {p.batch, selection.heads ? selection.heads.shape(0) : p.num_heads,
                             selection.rows ? selection.rows.shape(0) : p.seqlen_q, p.seqlen_kv};
-  require(std::equal(shape, shape + 4, output.probs.shape.begin()), kName,
+  require(std::equal(shape, shape + 4, output.probs.shape().begin()), kName,
           "probs must be [B, heads, rows, Skv] of the selection",
-          {{"probs", Extents(output.probs.shape.data(), 4)}, {"wanted", Extents(shape, 4)}});
-  require(output.probs.shape[3] == 1 || output.probs.stride[3] == 1, kName, "the last axis must be contiguous",
-          {{"tensor", "probs"}, {"stride", output.probs.stride[3]}});
-  check_writable(kName, "probs", output.probs.shape.data(), output.probs.stride.data(), 4);
+          {{"probs", Extents(output.probs.shape().data(), 4)}, {"wanted", Extents(shape, 4)}});
+  require(output.probs.shape(3) == 1 || output.probs.stride(3) == 1, kName, "the last axis must be contiguous",
+          {{"tensor", "probs"}, {"stride", output.probs.stride(3)}});
+  check_writable(kName, "probs", output.probs.shape().data(), output.probs.stride().data(), 4);
 }
 
 /// One call for one arithmetic type.
@@ -215,7 +215,7 @@ class Forward {
   /// One head when each lies by itself; otherwise all, since memory is read best in its order. Never a matter of bits.
   index_t heads_per_decode(index_t head_chunks) const {
     const auto interleaved = [](const InputView<4>& x) {
-      return x.stride[2] > 0 && x.stride[2] * x.shape[2] <= x.stride[1];
+      return x.stride(2) > 0 && x.stride(2) * x.shape(2) <= x.stride(1);
     };
     if (!interleaved(input_.k) || !interleaved(input_.v)) return 1;
     const index_t tasks = workers_ == 1 ? 1 : kBlocksPerWorker * workers_;
@@ -286,8 +286,8 @@ class Forward {
     args.row_sum = row_values(output_.row_sum, sequence);
     args.lse = row_values(output_.lse, sequence);
     if (output_.probs) {
-      const auto& stride = output_.probs.stride;
-      args.probs = {static_cast<T*>(output_.probs.data) + block.b * stride[0], stride[1], stride[2], 1};
+      const auto& stride = output_.probs.stride();
+      args.probs = {static_cast<T*>(output_.probs.data()) + block.b * stride[0], stride[1], stride[2], 1};
       args.probs_head = probs_head_.data();
       args.probs_query = probs_query_.data();
       args.probs_keys = problem_.seqlen_kv;
@@ -306,14 +306,14 @@ class Forward {
 
   kernels::Rows out_rows(const Sequence& sequence) const {
     const OutputView<4>& out = output_.out;
-    const index_t offset = sequence.batch_index * out.stride[0] + sequence.q_begin * out.stride[1];
-    return {static_cast<char*>(out.data) + offset * dtype_bytes(out.dtype), out.dtype, out.stride[1], out.stride[2]};
+    const index_t offset = sequence.batch_index * out.stride(0) + sequence.q_begin * out.stride(1);
+    return {static_cast<char*>(out.data()) + offset * dtype_bytes(out.dtype()), out.dtype(), out.stride(1), out.stride(2)};
   }
 
   static kernels::RowValues<T> row_values(const OutputView<3>& view, const Sequence& sequence) {
     if (!view) return {};
-    const index_t offset = sequence.batch_index * view.stride[0] + sequence.q_begin * view.stride[2];
-    return {static_cast<T*>(view.data) + offset, view.stride[1], view.stride[2]};
+    const index_t offset = sequence.batch_index * view.stride(0) + sequence.q_begin * view.stride(2);
+    return {static_cast<T*>(view.data()) + offset, view.stride(1), view.stride(2)};
   }
 
   /// Rows past seqlen_q: zero out and probs, lse -infinity.
@@ -339,11 +339,11 @@ class Forward {
 
   void clear_absent_probs(index_t b, const Sequence& sequence) const {
     const auto& probs = output_.probs;
-    for (index_t n = 0; n < probs.shape[1]; ++n) {
-      for (index_t r = 0; r < probs.shape[2]; ++r) {
+    for (index_t n = 0; n < probs.shape(1); ++n) {
+      for (index_t r = 0; r < probs.shape(2); ++r) {
         const index_t query = options_.probs.rows ? options_.probs.rows(r) : r;
         if (query < sequence.seqlen_q && sequence.seqlen_kv > 0) continue;
-        T* row = static_cast<T*>(probs.data) + b * probs.stride[0] + n * probs.stride[1] + r * probs.stride[2];
+        T* row = static_cast<T*>(probs.data()) + b * probs.stride(0) + n * probs.stride(1) + r * probs.stride(2);
         std::fill_n(row, problem_.seqlen_kv, T{0});
       }
     }

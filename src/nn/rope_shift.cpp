@@ -7,7 +7,7 @@ namespace multihead::nn {
 namespace {
 
 double load(const OutputView<2>& key, index_t g, index_t d) {
-  switch (key.dtype) {
+  switch (key.dtype()) {
     case DType::f64: return key.as<double>()(g, d);
     case DType::bf16: return to_float(key.as<bf16>()(g, d));
     case DType::f16: return to_float(key.as<f16>()(g, d));
@@ -16,7 +16,7 @@ double load(const OutputView<2>& key, index_t g, index_t d) {
 }
 
 void store(const OutputView<2>& key, index_t g, index_t d, double value) {
-  switch (key.dtype) {
+  switch (key.dtype()) {
     case DType::f64: key.as<double>()(g, d) = value; break;
     case DType::bf16: key.as<bf16>()(g, d) = to_bf16(float(value)); break;
     case DType::f16: key.as<f16>()(g, d) = to_f16(float(value)); break;
@@ -45,7 +45,7 @@ void rope_shift(const Rope& rope, KvCache& cache, index_t sequence, index_t begi
     const index_t first = interleaved ? 2 * p : p, second = interleaved ? 2 * p + 1 : p + half;
     for (index_t j = begin; j < length; ++j) {
       const OutputView<2> key = cache.writable_key(sequence, j);
-      for (index_t g = 0; g < key.shape[0]; ++g) {
+      for (index_t g = 0; g < key.shape(0); ++g) {
         const double a = load(key, g, first), b = load(key, g, second);
         store(key, g, first, a * cos - b * sin);
         store(key, g, second, b * cos + a * sin);
