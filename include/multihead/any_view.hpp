@@ -20,10 +20,10 @@ namespace multihead {
 
 /// The C++ types of DType, const or not.
 template <class T>
-concept Element =
-    std::same_as<std::remove_const_t<T>, float> || std::same_as<std::remove_const_t<T>, double> ||
-    std::same_as<std::remove_const_t<T>, bf16> || std::same_as<std::remove_const_t<T>, f16> ||
-    std::same_as<std::remove_const_t<T>, bool> || std::same_as<std::remove_const_t<T>, index_t>;
+concept Element = std::same_as < std::remove_const_t<T>,
+float > || std::same_as<std::remove_const_t<T>, double> || std::same_as<std::remove_const_t<T>, bf16> ||
+    std::same_as<std::remove_const_t<T>, f16> || std::same_as<std::remove_const_t<T>, bool> ||
+    std::same_as<std::remove_const_t<T>, index_t>;
 
 namespace detail {
 
@@ -84,7 +84,8 @@ class OutputView : public detail::AnyView<void, R> {
   template <class T>
   OutputView(const Tensor<T, R>&&) = delete;
   template <Element T>
-  requires(!std::is_const_v<T>) constexpr OutputView(T* data, Extents shape) : OutputView(TensorView<T, R>(data, shape)) {}
+  requires(!std::is_const_v<T>) constexpr OutputView(T* data, Extents shape)
+      : OutputView(TensorView<T, R>(data, shape)) {}
   template <Element T>
   requires(!std::is_const_v<T>) constexpr OutputView(T* data, Extents shape, Extents stride)
       : Base(data, dtype_of<T>, shape, stride) {}

@@ -13,12 +13,12 @@
 namespace multihead {
 
 /// Product of non-negative extents; throws ShapeError if one is negative or the product or its bytes overflow.
-index_t checked_size(const index_t* shape, int rank, index_t element_bytes);
+MULTIHEAD_API index_t checked_size(const index_t* shape, int rank, index_t element_bytes);
 
 namespace detail {
 /// 64-byte aligned memory, not initialised. Of what is released the process keeps up to 64 MB for later.
-void* allocate(std::size_t bytes);
-void release(void* data) noexcept;
+MULTIHEAD_API void* allocate(std::size_t bytes);
+MULTIHEAD_API void release(void* data) noexcept;
 struct Release {
   void operator()(void* data) const noexcept { release(data); }
 };

@@ -307,7 +307,8 @@ class Forward {
   kernels::Rows out_rows(const Sequence& sequence) const {
     const OutputView<4>& out = output_.out;
     const index_t offset = sequence.batch_index * out.stride(0) + sequence.q_begin * out.stride(1);
-    return {static_cast<char*>(out.data()) + offset * dtype_bytes(out.dtype()), out.dtype(), out.stride(1), out.stride(2)};
+    return {static_cast<char*>(out.data()) + offset * dtype_bytes(out.dtype()), out.dtype(), out.stride(1),
+            out.stride(2)};
   }
 
   static kernels::RowValues<T> row_values(const OutputView<3>& view, const Sequence& sequence) {

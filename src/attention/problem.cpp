@@ -45,6 +45,7 @@ struct Checker {
     need(in.q && in.k && in.v, "q, k and v must be given",
          {{"q", in.q ? "given" : "absent"}, {"k", in.k ? "given" : "absent"}, {"v", in.v ? "given" : "absent"}});
     p.f64 = in.q.dtype() == DType::f64;
+    p.lanes = p.f64 ? kernels::table<double>().lanes : kernels::table<float>().lanes;
     for (const auto& [name, view] : {std::pair{"q", &in.q}, {"k", &in.k}, {"v", &in.v}}) {
       check_dtype(function, name, view->dtype(), p.f64);
       for (index_t extent : view->shape()) {

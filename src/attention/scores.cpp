@@ -19,7 +19,8 @@ constexpr index_t kTilesWorthCopyValues = 5;
 template <class View>
 auto at(const View& view, index_t batch, index_t token) {
   using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(view.data())>>, const char, char>;
-  return static_cast<Byte*>(view.data()) + (batch * view.stride(0) + token * view.stride(1)) * dtype_bytes(view.dtype());
+  return static_cast<Byte*>(view.data()) +
+         (batch * view.stride(0) + token * view.stride(1)) * dtype_bytes(view.dtype());
 }
 
 /// The [head, query, key] plane of sequence b of a broadcast view.
@@ -53,8 +54,7 @@ kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input
   s.k = kv_rows(input.k);
   s.v = kv_rows(input.v);
   const auto worth = [&](const kernels::ConstRows& rows, index_t num_tiles) {
-    return num_rows >= num_tiles * kernels::table<T>().lanes &&
-           rows.token_stride * dtype_bytes(rows.dtype) >= kFarRowBytes;
+    return num_rows >= num_tiles * problem.lanes && rows.token_stride * dtype_bytes(rows.dtype) >= kFarRowBytes;
   };
   s.copy_keys = worth(s.k, kTilesWorthCopyKeys);
   s.copy_values = worth(s.v, kTilesWorthCopyValues);

@@ -40,7 +40,8 @@ TEST_F(AttentionErrors, Inputs) {
          "v=[2, 5, 4, 6]");
   refuse([&] { set_extent(input.q, 0, 3); },
          "ShapeError attention_forward: q and k must have the same batch, got q=[3, 3, 4, 8], k=[2, 5, 2, 8]");
-  refuse([&] { set_extent(input.q, 2, 0); }, "ShapeError attention_forward: num_heads must be at least 1, got num_heads=0");
+  refuse([&] { set_extent(input.q, 2, 0); },
+         "ShapeError attention_forward: num_heads must be at least 1, got num_heads=0");
   refuse([&] { set_extent(input.k, 2, 0), set_extent(input.v, 2, 0); },
          "ShapeError attention_forward: num_kv_heads must be at least 1, got num_heads=4, num_kv_heads=0");
   refuse([&] { set_extent(input.q, 3, 0), set_extent(input.k, 3, 0); },
