@@ -48,9 +48,9 @@ void write_element(void* data, DType dtype, index_t offset, Real value) {
 template <class Real, int R>
 Array<Real, R> read(const InputView<R>& view) {
   if (!view) return {};
-  Array<Real, R> array(view.shape);
-  for_each_element<R>(view.shape, view.stride, [&](std::size_t position, index_t offset) {
-    array.values[position] = read_element<Real>(view.data, view.dtype, offset);
+  Array<Real, R> array(view.shape());
+  for_each_element<R>(view.shape(), view.stride(), [&](std::size_t position, index_t offset) {
+    array.values[position] = read_element<Real>(view.data(), view.dtype(), offset);
   });
   return array;
 }
@@ -58,8 +58,8 @@ Array<Real, R> read(const InputView<R>& view) {
 template <class Real, int R>
 void write(const Array<Real, R>& array, const OutputView<R>& view) {
   if (!view) return;
-  for_each_element<R>(view.shape, view.stride, [&](std::size_t position, index_t offset) {
-    write_element(view.data, view.dtype, offset, array.values[position]);
+  for_each_element<R>(view.shape(), view.stride(), [&](std::size_t position, index_t offset) {
+    write_element(view.data(), view.dtype(), offset, array.values[position]);
   });
 }
 

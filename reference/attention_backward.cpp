@@ -97,7 +97,7 @@ void attention_backward(const AttentionBackwardInput& input, const AttentionGrad
   inherit(saved.row_max, deviations.row_max);
   inherit(saved.row_sum, deviations.row_sum);
   const std::array<index_t, 1> heads{problem.num_heads()};
-  const std::array<index_t, 4> bias_shape = gradients.dbias ? gradients.dbias.shape : std::array<index_t, 4>{};
+  const std::array<index_t, 4> bias_shape = gradients.dbias ? gradients.dbias.shape() : std::array<index_t, 4>{};
   Gradients<Real> sums{Array<Real, 4>(problem.q.shape), Array<Real, 4>(problem.k.shape),
                        Array<Real, 4>(problem.v.shape), Array<Real, 4>(bias_shape),
                        Array<Real, 1>(heads),           Array<Real, 1>(heads)};

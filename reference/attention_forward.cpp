@@ -63,7 +63,7 @@ void attention_forward(const AttentionInput& input, const AttentionOutput& outpu
 
   // Rows that are absent or see nothing keep what stands here.
   Array<Real, 4> out({rows[0], rows[2], problem.num_heads(), problem.head_dim_v()});
-  Array<Real, 4> probs(output.probs.shape);
+  Array<Real, 4> probs(output.probs.shape());
   Array<Real, 3> row_max(rows, -kInfinity<Real>), row_sum(rows), lse(rows, -kInfinity<Real>);
 
   for (index_t b = 0; b < problem.batch(); ++b) {

@@ -1,104 +1,150 @@
 // Views whose element type is known at run time, for functions that take several dtypes.
+//
+//   InputView<R> x = tensor                                 a Tensor or a TensorView, const or not
+//   InputView<R> x = {pointer, {2, 3}}                      a typed pointer and a shape, last axis fastest
+//   InputView<R> x = {pointer, {2, 3}, {6, 2}}              .. with strides, in elements
+//   InputView<R> x = {address, DType::bf16, {2, 3}}         a dtype known at run time, without or with strides
+//   InputView<1> x = numbers                                a std::vector, std::span or array
+//
+// Only a default-constructed view, or one made from an absent TensorView, is absent: it tests false. All others are
+// present, with no elements too. A view never owns: it is refused where it would be made from a temporary Tensor.
 #pragma once
 
 #include <array>
+#include <concepts>
 
 #include "multihead/tensor_view.hpp"
 #include "multihead/types.hpp"
 
 namespace multihead {
 
-/// A read-only view of rank R of any DType. Made implicitly from a TensorView.
-template <int R>
-struct InputView {
+/// The C++ types of DType, const or not.
+template <class T>
+concept Element = std::same_as < std::remove_const_t<T>,
+float > || std::same_as<std::remove_const_t<T>, double> || std::same_as<std::remove_const_t<T>, bf16> ||
+    std::same_as<std::remove_const_t<T>, f16> || std::same_as<std::remove_const_t<T>, bool> ||
+    std::same_as<std::remove_const_t<T>, index_t>;
+
+namespace detail {
+
+/// What InputView (Void = const void) and OutputView (Void = void) share.
+template <class Void, int R>
+class AnyView {
+ public:
   using Extents = std::array<index_t, R>;
-
-  const void* data = nullptr;
-  DType dtype = DType::f32;
-  Extents shape{};
-  Extents stride{};  // in elements
-  bool present = false;
-
-  constexpr InputView() = default;
   template <class T>
-  constexpr InputView(const TensorView<T, R>& view)
-      : data(view.data()), dtype(dtype_of<T>), shape(view.shape()), stride(view.stride()), present(bool(view)) {}
+  using Typed = TensorView<std::conditional_t<std::is_const_v<Void>, const T, T>, R>;
 
-  constexpr explicit operator bool() const { return present; }
+  constexpr AnyView() = default;
+  constexpr AnyView(Void* data, DType dtype, const Extents& shape, const Extents& stride)
+      : data_(data), dtype_(dtype), present_(true), shape_(shape), stride_(stride) {}
+
+  constexpr explicit operator bool() const { return present_; }
+  constexpr Void* data() const { return data_; }
+  constexpr DType dtype() const { return dtype_; }
+  constexpr index_t shape(int axis) const { return shape_[axis]; }
+  constexpr index_t stride(int axis) const { return stride_[axis]; }  ///< in elements
+  constexpr const Extents& shape() const { return shape_; }
+  constexpr const Extents& stride() const { return stride_; }
 
   /// The typed view. The caller has checked `dtype`.
   template <class T>
-  constexpr TensorView<const T, R> as() const {
-    return present ? TensorView<const T, R>(static_cast<const T*>(data), shape, stride) : TensorView<const T, R>();
+  constexpr Typed<T> as() const {
+    using Pointer = decltype(Typed<T>().data());
+    return present_ ? Typed<T>(static_cast<Pointer>(data_), shape_, stride_) : Typed<T>();
   }
+
+ protected:
+  template <class T>
+  constexpr explicit AnyView(const TensorView<T, R>& view)
+      : data_(view.data()), dtype_(dtype_of<T>), present_(view), shape_(view.shape()), stride_(view.stride()) {}
+
+ private:
+  Void* data_ = nullptr;
+  DType dtype_ = DType::f32;
+  bool present_ = false;
+  Extents shape_{}, stride_{};
 };
 
-/// A writable view of rank R of any DType. Made implicitly from a TensorView of a non-const type.
-template <int R>
-struct OutputView {
-  using Extents = std::array<index_t, R>;
+}  // namespace detail
 
-  void* data = nullptr;
-  DType dtype = DType::f32;
-  Extents shape{};
-  Extents stride{};  // in elements
-  bool present = false;
+/// A writable view of rank R of any DType. Nothing const makes one.
+template <int R>
+class OutputView : public detail::AnyView<void, R> {
+  using Base = detail::AnyView<void, R>;
+
+ public:
+  using typename Base::Extents;
 
   constexpr OutputView() = default;
+  template <Element T>
+  requires(!std::is_const_v<T>) constexpr OutputView(const TensorView<T, R>& view) : Base(view) {}
+  template <Element T>
+  OutputView(Tensor<T, R>& tensor) : OutputView(tensor.view()) {}
   template <class T>
-  requires(!std::is_const_v<T>) constexpr OutputView(const TensorView<T, R>& view)
-      : data(view.data()), dtype(dtype_of<T>), shape(view.shape()), stride(view.stride()), present(bool(view)) {}
+  OutputView(const Tensor<T, R>&&) = delete;
+  template <Element T>
+  requires(!std::is_const_v<T>) constexpr OutputView(T* data, Extents shape)
+      : OutputView(TensorView<T, R>(data, shape)) {}
+  template <Element T>
+  requires(!std::is_const_v<T>) constexpr OutputView(T* data, Extents shape, Extents stride)
+      : Base(data, dtype_of<T>, shape, stride) {}
+  constexpr OutputView(void* data, DType dtype, Extents shape)
+      : Base(data, dtype, shape, detail::contiguous_stride(shape)) {}
+  constexpr OutputView(void* data, DType dtype, Extents shape, Extents stride) : Base(data, dtype, shape, stride) {}
+  /// @throws ShapeError  if the buffer has fewer elements than the shape
+  template <class Range, Element T = detail::BufferElement<Range>>
+  requires(detail::BufferOf<Range, T> && !std::is_const_v<T>) constexpr OutputView(Range&& buffer, Extents shape)
+      : Base(TensorView<T, R>(buffer, shape)) {}
+  template <class Range, Element T = detail::BufferElement<Range>>
+  requires(R == 1 && detail::BufferOf<Range, T> && !std::is_const_v<T>) constexpr OutputView(Range&& buffer)
+      : Base(TensorView<T, R>(buffer)) {}
+};
 
-  constexpr explicit operator bool() const { return present; }
-  constexpr operator InputView<R>() const {
-    InputView<R> view;
-    view.data = data;
-    view.dtype = dtype;
-    view.shape = shape;
-    view.stride = stride;
-    view.present = present;
-    return view;
-  }
+/// A read-only view of rank R of any DType.
+template <int R>
+class InputView : public detail::AnyView<const void, R> {
+  using Base = detail::AnyView<const void, R>;
 
+ public:
+  using typename Base::Extents;
+
+  constexpr InputView() = default;
+  template <Element T>
+  constexpr InputView(const TensorView<T, R>& view) : Base(view) {}
+  template <Element T>
+  InputView(const Tensor<T, R>& tensor) : InputView(tensor.view()) {}
   template <class T>
-  constexpr TensorView<T, R> as() const {
-    return present ? TensorView<T, R>(static_cast<T*>(data), shape, stride) : TensorView<T, R>();
-  }
+  InputView(const Tensor<T, R>&&) = delete;
+  constexpr InputView(const OutputView<R>& view)
+      : Base(view ? Base(view.data(), view.dtype(), view.shape(), view.stride()) : Base()) {}
+  template <Element T>
+  constexpr InputView(T* data, Extents shape) : InputView(TensorView<T, R>(data, shape)) {}
+  template <Element T>
+  constexpr InputView(T* data, Extents shape, Extents stride) : Base(data, dtype_of<T>, shape, stride) {}
+  constexpr InputView(const void* data, DType dtype, Extents shape)
+      : Base(data, dtype, shape, detail::contiguous_stride(shape)) {}
+  constexpr InputView(const void* data, DType dtype, Extents shape, Extents stride)
+      : Base(data, dtype, shape, stride) {}
+  /// @throws ShapeError  if the buffer has fewer elements than the shape
+  template <class Range, Element T = detail::BufferElement<Range>>
+  requires(detail::BufferOf<Range, T>) constexpr InputView(Range&& buffer, Extents shape)
+      : Base(TensorView<T, R>(buffer, shape)) {}
+  template <class Range, Element T = detail::BufferElement<Range>>
+  requires(R == 1 && detail::BufferOf<Range, T>) constexpr InputView(Range&& buffer) : Base(TensorView<T, R>(buffer)) {}
 };
 
-/// An InputView<4> that broadcasts: made from a view of rank 1 to 4, aligned at the right, missing axes of extent 1.
-/// An axis of extent 1 stands for every index (stride 0); nothing is copied.
-struct BroadcastView : InputView<4> {
-  constexpr BroadcastView() = default;
-  template <class T, int R>
-  requires(R >= 1 && R <= 4) constexpr BroadcastView(const TensorView<T, R>& view) {
-    data = view.data();
-    dtype = dtype_of<T>;
-    present = bool(view);
-    shape.fill(1);
-    stride.fill(0);
-    for (int axis = 0; axis < R; ++axis) {
-      shape[4 - R + axis] = view.shape(axis);
-      stride[4 - R + axis] = view.stride(axis);
-    }
-  }
-};
-
-/// The writable twin: a gradient reduced over the axes of extent 1.
-struct BroadcastOutput : OutputView<4> {
-  constexpr BroadcastOutput() = default;
-  template <class T, int R>
-  requires(R >= 1 && R <= 4 && !std::is_const_v<T>) constexpr BroadcastOutput(const TensorView<T, R>& view) {
-    data = view.data();
-    dtype = dtype_of<T>;
-    present = bool(view);
-    shape.fill(1);
-    stride.fill(0);
-    for (int axis = 0; axis < R; ++axis) {
-      shape[4 - R + axis] = view.shape(axis);
-      stride[4 - R + axis] = view.stride(axis);
-    }
-  }
-};
+template <class T, std::size_t R>
+InputView(T*, const index_t (&)[R]) -> InputView<static_cast<int>(R)>;
+template <class T, std::size_t R>
+InputView(T*, const index_t (&)[R], const index_t (&)[R]) -> InputView<static_cast<int>(R)>;
+template <class T, std::size_t R>
+OutputView(T*, const index_t (&)[R]) -> OutputView<static_cast<int>(R)>;
+template <class T, std::size_t R>
+OutputView(T*, const index_t (&)[R], const index_t (&)[R]) -> OutputView<static_cast<int>(R)>;
+template <std::size_t R>
+InputView(const void*, DType, const index_t (&)[R]) -> InputView<static_cast<int>(R)>;
+template <std::size_t R>
+OutputView(void*, DType, const index_t (&)[R]) -> OutputView<static_cast<int>(R)>;
 
 }  // namespace multihead

@@ -12,6 +12,7 @@
 
 #include "multihead/any_view.hpp"
 #include "multihead/attention_options.hpp"
+#include "multihead/layout.hpp"
 
 namespace multihead {
 
@@ -43,8 +44,8 @@ struct AttentionOutput {
 ///          with AVX-512), whatever Sq and Skv are.
 /// Threads  the result is bitwise equal for any thread count and any batch mates.
 /// Source   Milakov & Gimelshein 2018, alg. 3; Dao 2023, alg. 1.
-void attention_forward(const AttentionInput& input, const AttentionOutput& output,
-                       const AttentionOptions& options = {});
+MULTIHEAD_API void attention_forward(const AttentionInput& input, const AttentionOutput& output,
+                                     const AttentionOptions& options = {});
 
 /// What the forward left behind, and the gradients that come from above.
 struct AttentionBackwardInput {
@@ -75,8 +76,8 @@ struct AttentionGradients {
 /// Memory   tiles, and up to four [Sq, D] buffers a head in flight (eight past 32,768 keys); nothing of size [Sq, Skv].
 /// Threads  deterministic, bitwise equal for any thread count and any batch mates.
 /// Source   Dao et al. 2022, alg. 4; Dao 2023, alg. 2.
-void attention_backward(const AttentionBackwardInput& input, const AttentionGradients& gradients,
-                        const AttentionOptions& options = {});
+MULTIHEAD_API void attention_backward(const AttentionBackwardInput& input, const AttentionGradients& gradients,
+                                      const AttentionOptions& options = {});
 
 /// Two partial results over disjoint sets of keys, each out [B, Sq, H, Dv] with its lse [B, H, Sq].
 struct PartialAttention {
@@ -87,7 +88,7 @@ struct PartialAttention {
 /// Joins two partial results exactly as if their keys had been seen together; empty ones (lse = -infinity) included.
 /// output.out and output.lse may be the buffers of `a` or `b`. Other fields of output must be absent.
 /// @throws ShapeError, UnsupportedError  before anything is written
-void attention_merge(const PartialAttention& a, const PartialAttention& b, const AttentionOutput& output,
-                     Executor* threads = nullptr);
+MULTIHEAD_API void attention_merge(const PartialAttention& a, const PartialAttention& b, const AttentionOutput& output,
+                                   Executor* threads = nullptr);
 
 }  // namespace multihead

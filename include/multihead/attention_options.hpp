@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "multihead/any_view.hpp"
+#include "multihead/broadcast_view.hpp"
 #include "multihead/threads.hpp"
 
 namespace multihead {
@@ -81,11 +81,12 @@ struct AttentionOptions {
 
 /// Whether dropout keeps element (h, i, j) of the sequence with this id; i and j are local to their sequence.
 /// Philox4x32-10 (Salmon et al. 2011): key = seed, counter = (j / 4, i, h, sequence_id), word j % 4.
-bool dropout_keeps(double probability, std::uint64_t seed, index_t sequence_id, index_t h, index_t i, index_t j);
+MULTIHEAD_API bool dropout_keeps(double probability, std::uint64_t seed, index_t sequence_id, index_t h, index_t i,
+                                 index_t j);
 
 /// The usual ALiBi slopes (Press et al. 2022), right for any number of heads: 2^(-8(n+1)/m) for the first m = the
 /// largest power of two <= num_heads, then every other slope of 2m heads. Writes slopes[num_heads].
 /// @throws ShapeError  if slopes is empty
-void alibi_slopes(TensorView<float, 1> slopes);
+MULTIHEAD_API void alibi_slopes(TensorView<float, 1> slopes);
 
 }  // namespace multihead

@@ -81,7 +81,7 @@ struct EncoderOptions {
 };
 
 /// Movable; one object may serve many threads, as forward leaves it unchanged.
-class Encoder {
+class MULTIHEAD_API Encoder {
  public:
   /// Zeros in the place of parameters. `heads` has an entry a layer; an empty one of `original_heads` is a layer that
   /// lost them all.
@@ -118,7 +118,7 @@ class Encoder {
 ///
 /// @throws CheckpointError   if a file is missing or damaged, a tensor is missing, or shapes contradict the config
 /// @throws UnsupportedError  as load_encoder_config
-Encoder load_encoder(const std::filesystem::path& folder);
+MULTIHEAD_API Encoder load_encoder(const std::filesystem::path& folder);
 
 /// Sequences of unequal length as one batch, filled up with `pad_id`.
 struct TokenBatch {
@@ -127,6 +127,6 @@ struct TokenBatch {
 
   EncoderInput input() const { return {.token_ids = token_ids, .lengths = lengths}; }
 };
-TokenBatch pad_batch(std::span<const std::vector<index_t>> sequences, index_t pad_id = 0);
+MULTIHEAD_API TokenBatch pad_batch(std::span<const std::vector<index_t>> sequences, index_t pad_id = 0);
 
 }  // namespace multihead

@@ -39,6 +39,6 @@ struct EncoderConfig {
 /// @throws CheckpointError   if it is missing or damaged, or its numbers contradict each other
 /// @throws UnsupportedError  if it asks for something not handled, which the text names: another model_type, another
 ///                           activation, positions that are not absolute, a decoder
-EncoderConfig load_encoder_config(const std::filesystem::path& folder);
+MULTIHEAD_API EncoderConfig load_encoder_config(const std::filesystem::path& folder);
 
 }  // namespace multihead

@@ -5,28 +5,30 @@
 
 #include <stdexcept>
 
+#include "multihead/export.hpp"
+
 namespace multihead {
 
 /// Root of all errors thrown by the library.
-class Error : public std::runtime_error {
+class MULTIHEAD_API Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 /// Extents, strides or option values that contradict each other or the rules of a function.
-class ShapeError : public Error {
+class MULTIHEAD_API ShapeError : public Error {
  public:
   using Error::Error;
 };
 
 /// A file that is missing, damaged, or contradicts itself.
-class CheckpointError : public Error {
+class MULTIHEAD_API CheckpointError : public Error {
  public:
   using Error::Error;
 };
 
 /// Well-formed input of a kind that is not handled.
-class UnsupportedError : public Error {
+class MULTIHEAD_API UnsupportedError : public Error {
  public:
   using Error::Error;
 };

@@ -33,7 +33,7 @@ struct KvCacheView {
   TensorView<const index_t, 1> seqlen_kv;   ///< [B] tokens of each sequence, Mask::seqlen_kv
 };
 
-class KvCache {
+class MULTIHEAD_API KvCache {
  public:
   /// Room for `capacity` tokens in each sequence.
   static KvCache contiguous(const KvCacheShape& shape, index_t capacity);

@@ -29,10 +29,10 @@ struct MatmulOptions {
 ///
 /// Cost    2*m*n*k flops.
 /// Memory  at most 256 KB, or one panel where k makes that larger; none with a packed b.
-void matmul(TensorView<const float, 2> a, TensorView<const float, 2> b, TensorView<float, 2> c,
-            const MatmulOptions<float>& options = {});
-void matmul(TensorView<const double, 2> a, TensorView<const double, 2> b, TensorView<double, 2> c,
-            const MatmulOptions<double>& options = {});
+MULTIHEAD_API void matmul(TensorView<const float, 2> a, TensorView<const float, 2> b, TensorView<float, 2> c,
+                          const MatmulOptions<float>& options = {});
+MULTIHEAD_API void matmul(TensorView<const double, 2> a, TensorView<const double, 2> b, TensorView<double, 2> c,
+                          const MatmulOptions<double>& options = {});
 
 /// One of several products of the same a.
 template <class T>
@@ -44,7 +44,9 @@ struct MatmulPart {
 };
 
 /// Each part as matmul would, bit for bit; a is brought into the kernel's order once.
-void matmul(TensorView<const float, 2> a, std::span<const MatmulPart<float>> parts, Executor* threads = nullptr);
-void matmul(TensorView<const double, 2> a, std::span<const MatmulPart<double>> parts, Executor* threads = nullptr);
+MULTIHEAD_API void matmul(TensorView<const float, 2> a, std::span<const MatmulPart<float>> parts,
+                          Executor* threads = nullptr);
+MULTIHEAD_API void matmul(TensorView<const double, 2> a, std::span<const MatmulPart<double>> parts,
+                          Executor* threads = nullptr);
 
 }  // namespace multihead

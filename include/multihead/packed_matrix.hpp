@@ -10,7 +10,7 @@ namespace multihead {
 /// b [n, k] packed once, for many products a b^T: a copy, of n*k numbers (n rounded up to whole vectors). T is float or
 /// double. Products of it are those of b, bit for bit; with few rows of a they spare most of the work around them.
 template <class T>
-class PackedMatrix {
+class MULTIHEAD_API PackedMatrix {
  public:
   PackedMatrix() = default;  ///< nothing: converts to false
   /// @param b  [n, k], any strides; not kept

@@ -41,7 +41,7 @@ struct AttentionReport {
 
 /// Weights of a page are kept as whole multiples of 10^-digits: every number shown is the exact one, rounded.
 /// Six digits, or four where the maps hold more than two million weights and six would make the file too large.
-int report_digits(const AttentionReport& report);
+MULTIHEAD_API int report_digits(const AttentionReport& report);
 
 /// The page, as one string of UTF-8.
 ///
@@ -51,6 +51,6 @@ int report_digits(const AttentionReport& report);
 ///
 /// Cost     some 60 ns a weight on one core; heads go to the threads one by one.
 /// Memory   the page (about 0.75 byte a weight at four digits, 3 at six) and one packed head a thread.
-std::string attention_page(const AttentionReport& report, Executor* threads = nullptr);
+MULTIHEAD_API std::string attention_page(const AttentionReport& report, Executor* threads = nullptr);
 
 }  // namespace multihead

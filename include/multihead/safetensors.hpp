@@ -29,7 +29,7 @@ struct StoredTensor {
 
 /// The tensors of one file, or of all shards of an index. Copies share the mapping, which lives as long as any copy.
 /// The files must not be truncated meanwhile: the operating system then raises SIGBUS on a read.
-class Safetensors {
+class MULTIHEAD_API Safetensors {
  public:
   /// Sorted.
   const std::vector<std::string>& names() const;
@@ -68,7 +68,7 @@ class Safetensors {
 
  private:
   friend Safetensors load_safetensors(const std::filesystem::path&);
-  struct Impl;
+  struct MULTIHEAD_LOCAL Impl;
 
   const StoredTensor& checked(std::string_view name, int rank, index_t* shape) const;
   static bool holds(const StoredTensor& stored, DType dtype, std::size_t alignment);
@@ -83,7 +83,7 @@ class Safetensors {
 /// A shard is a plain file name in the folder of its index; every tensor of the index must be in its shard.
 /// @throws CheckpointError  if a file is missing or breaks a rule of the format
 /// Cost  reads the headers alone.
-Safetensors load_safetensors(const std::filesystem::path& path);
+MULTIHEAD_API Safetensors load_safetensors(const std::filesystem::path& path);
 
 /// A tensor to be written. `data` is row-major, little endian.
 struct TensorToSave {
@@ -99,12 +99,12 @@ TensorToSave tensor_to_save(std::string name, TensorView<T, R> view);
 /// tensor is aligned. The file appears under its name at once and complete, or not at all.
 /// @throws ShapeError       if two names are equal, or bytes and shape disagree
 /// @throws CheckpointError  if the file cannot be written
-void save_safetensors(const std::filesystem::path& path, std::span<const TensorToSave> tensors,
-                      const std::map<std::string, std::string>& metadata = {});
+MULTIHEAD_API void save_safetensors(const std::filesystem::path& path, std::span<const TensorToSave> tensors,
+                                    const std::map<std::string, std::string>& metadata = {});
 
 namespace detail {
-TensorToSave contiguous_tensor(std::string name, DType dtype, std::span<const index_t> shape, const void* data,
-                               bool contiguous);
+MULTIHEAD_API TensorToSave contiguous_tensor(std::string name, DType dtype, std::span<const index_t> shape,
+                                             const void* data, bool contiguous);
 }
 
 template <class T, int R>

@@ -25,13 +25,13 @@ struct SentencePooling {
 /// not normalised.
 /// @throws CheckpointError   if a file is damaged
 /// @throws UnsupportedError  if a module or a way of pooling is not handled; the text names it
-SentencePooling load_sentence_pooling(const std::filesystem::path& folder);
+MULTIHEAD_API SentencePooling load_sentence_pooling(const std::filesystem::path& folder);
 
 /// @param hidden   [B, S, E]
 /// @param lengths  [B] tokens that count; absent = S
 /// @return [B, E]; a sequence without tokens gives 0
 /// @throws ShapeError  if shapes disagree or a length is not in [0, S]
-Tensor<float, 2> pool(TensorView<const float, 3> hidden, TensorView<const index_t, 1> lengths,
-                      const SentencePooling& pooling);
+MULTIHEAD_API Tensor<float, 2> pool(TensorView<const float, 3> hidden, TensorView<const index_t, 1> lengths,
+                                    const SentencePooling& pooling);
 
 }  // namespace multihead

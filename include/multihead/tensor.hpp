@@ -7,17 +7,18 @@
 #include <memory>
 
 #include "multihead/error.hpp"
+#include "multihead/export.hpp"
 #include "multihead/tensor_view.hpp"
 
 namespace multihead {
 
 /// Product of non-negative extents; throws ShapeError if one is negative or the product or its bytes overflow.
-index_t checked_size(const index_t* shape, int rank, index_t element_bytes);
+MULTIHEAD_API index_t checked_size(const index_t* shape, int rank, index_t element_bytes);
 
 namespace detail {
 /// 64-byte aligned memory, not initialised. Of what is released the process keeps up to 64 MB for later.
-void* allocate(std::size_t bytes);
-void release(void* data) noexcept;
+MULTIHEAD_API void* allocate(std::size_t bytes);
+MULTIHEAD_API void release(void* data) noexcept;
 struct Release {
   void operator()(void* data) const noexcept { release(data); }
 };
@@ -53,10 +54,13 @@ class Tensor {
   index_t shape(int axis) const { return shape_[axis]; }
   const Extents& shape() const { return shape_; }
 
-  TensorView<T, R> view() { return {data_.get(), shape_}; }
-  TensorView<const T, R> view() const { return {data_.get(), shape_}; }
-  operator TensorView<T, R>() { return view(); }
-  operator TensorView<const T, R>() const { return view(); }
+  /// A tensor is a view wherever one is taken. The view of a temporary would dangle: name the tensor first.
+  TensorView<T, R> view() & { return {data_.get(), shape_}; }
+  TensorView<const T, R> view() const& { return {data_.get(), shape_}; }
+  TensorView<const T, R> view() const&& = delete;
+  operator TensorView<T, R>() & { return view(); }
+  operator TensorView<const T, R>() const& { return view(); }
+  operator TensorView<const T, R>() const&& = delete;
 
   template <class... I>
   T& operator()(I... index) {

@@ -1,14 +1,26 @@
 // A strided, non-owning view of a dense array. Views go in, owners come out.
 //
 //   element(i0, .., iR-1) = data[i0*stride(0) + .. + iR-1*stride(R-1)]      strides in elements
+//
+// A view is made from a pointer and a shape, from a std::vector, std::span or array, or from a Tensor:
+//
+//   TensorView matrix(pointer, {rows, columns});                a TensorView<float, 2> for a float*
+//   TensorView transposed(pointer, {rows, columns}, {1, rows});
+//   TensorView list(numbers);                                   rank 1, of a std::vector<float>
+//   TensorView checked(numbers, {rows, columns});               throws ShapeError if numbers are fewer
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <type_traits>
 
+#include "multihead/buffer.hpp"
 #include "multihead/types.hpp"
 
 namespace multihead {
+
+template <class T, int R>
+class Tensor;
 
 /// View of rank R. Strides count elements and may be 0 (an expanded axis) or negative.
 /// A default-constructed view is absent: it tests false.
@@ -20,16 +32,21 @@ class TensorView {
   constexpr TensorView() = default;
 
   /// A contiguous array, last axis fastest.
-  constexpr TensorView(T* data, Extents shape) : data_(data), shape_(shape), present_(true) {
-    index_t step = 1;
-    for (int axis = R - 1; axis >= 0; --axis) {
-      stride_[axis] = step;
-      step *= shape[axis];
-    }
-  }
+  constexpr TensorView(T* data, Extents shape) : TensorView(data, shape, detail::contiguous_stride(shape)) {}
 
   constexpr TensorView(T* data, Extents shape, Extents stride)
       : data_(data), shape_(shape), stride_(stride), present_(true) {}
+
+  /// All elements of a vector, span or array.
+  template <detail::BufferOf<T> Range>
+  requires(R == 1) constexpr TensorView(Range&& buffer)
+      : TensorView(std::data(buffer), {static_cast<index_t>(std::size(buffer))}) {}
+
+  /// @throws ShapeError  if the buffer has fewer elements than the shape
+  template <detail::BufferOf<T> Range>
+  constexpr TensorView(Range&& buffer, Extents shape) : TensorView(std::data(buffer), shape) {
+    detail::check_buffer(static_cast<index_t>(std::size(buffer)), shape.data(), R);
+  }
 
   /// A view of T is a view of const T.
   constexpr operator TensorView<const T, R>() const requires(!std::is_const_v<T>) {
@@ -100,5 +117,24 @@ class TensorView {
   Extents stride_{};
   bool present_ = false;
 };
+
+template <class T, std::size_t R>
+TensorView(T*, const index_t (&)[R]) -> TensorView<T, static_cast<int>(R)>;
+template <class T, std::size_t R>
+TensorView(T*, const index_t (&)[R], const index_t (&)[R]) -> TensorView<T, static_cast<int>(R)>;
+template <class T, std::size_t R>
+TensorView(T*, std::array<index_t, R>) -> TensorView<T, static_cast<int>(R)>;
+template <class T, std::size_t R>
+TensorView(T*, std::array<index_t, R>, std::array<index_t, R>) -> TensorView<T, static_cast<int>(R)>;
+template <class Range>
+requires(detail::BufferOf<Range, detail::BufferElement<Range>>)
+TensorView(Range&&) -> TensorView<detail::BufferElement<Range>, 1>;
+template <class Range, std::size_t R>
+requires(detail::BufferOf<Range, detail::BufferElement<Range>>)
+TensorView(Range&&, const index_t (&)[R]) -> TensorView<detail::BufferElement<Range>, static_cast<int>(R)>;
+template <class T, int R>
+TensorView(Tensor<T, R>&) -> TensorView<T, R>;
+template <class T, int R>
+TensorView(const Tensor<T, R>&) -> TensorView<const T, R>;
 
 }  // namespace multihead

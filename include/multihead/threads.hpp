@@ -9,7 +9,7 @@
 namespace multihead {
 
 /// Something that runs independent tasks. Derive from it to lend the library your own pool.
-class Executor {
+class MULTIHEAD_API Executor {
  public:
   virtual ~Executor() = default;
 
@@ -25,7 +25,7 @@ class Executor {
 /// The library's own pool: num_threads - 1 workers and the caller. Workers spin for some 50 microseconds after a
 /// job and then sleep; a job waits for the tasks that were started and for nothing else, so a late worker costs
 /// nothing. One job at a time: calls from several threads queue.
-class Threads final : public Executor {
+class MULTIHEAD_API Threads final : public Executor {
  public:
   /// @param num_threads  the caller included; 0 = one for each CPU of this process
   /// @throws ShapeError  if num_threads < 0
@@ -38,14 +38,15 @@ class Threads final : public Executor {
   void run(index_t num_tasks, const std::function<void(index_t index, int worker)>& task) override;
 
  private:
-  class Impl;
+  class MULTIHEAD_LOCAL Impl;
   std::unique_ptr<Impl> impl_;
 };
 
 /// Runs tasks on `executor`, or in order in the calling thread when it is null.
-void run_tasks(Executor* executor, index_t num_tasks, const std::function<void(index_t index, int worker)>& task);
+MULTIHEAD_API void run_tasks(Executor* executor, index_t num_tasks,
+                             const std::function<void(index_t index, int worker)>& task);
 
 /// Worker slots that run_tasks can use: 1 for a null executor.
-int num_workers(const Executor* executor);
+MULTIHEAD_API int num_workers(const Executor* executor);
 
 }  // namespace multihead

@@ -72,7 +72,7 @@ struct PaddingProposal {
 };
 
 /// Immutable and cheap to copy; one object may serve many threads.
-class Tokenizer {
+class MULTIHEAD_API Tokenizer {
  public:
   /// Reads a tokenizer.json, or a folder that holds one. A folder without one is read from its vocab.txt and
   /// tokenizer_config.json, as a BERT tokenizer.
@@ -103,7 +103,7 @@ class Tokenizer {
   const std::optional<TruncationProposal>& truncation() const;
   const std::optional<PaddingProposal>& padding() const;
 
-  struct Pipeline;  // the steps; src/text/pipeline.hpp
+  struct MULTIHEAD_LOCAL Pipeline;  // the steps; src/text/pipeline.hpp
 
  private:
   explicit Tokenizer(std::shared_ptr<const Pipeline> pipeline);
@@ -115,6 +115,6 @@ class Tokenizer {
 ///
 /// @throws Error       if the text is not UTF-8
 /// @throws ShapeError  if an offset lies outside the text or inside a code point
-std::vector<TextSpan> code_point_offsets(std::string_view text, std::span<const TextSpan> offsets);
+MULTIHEAD_API std::vector<TextSpan> code_point_offsets(std::string_view text, std::span<const TextSpan> offsets);
 
 }  // namespace multihead

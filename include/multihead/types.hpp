@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multihead/export.hpp"
+
 namespace multihead {
 
 /// Every extent, stride and index.
@@ -67,10 +69,10 @@ inline constexpr DType dtype_of<index_t> = DType::i64;
 
 /// Exact.
 inline float to_float(bf16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
-float to_float(f16 x);
+MULTIHEAD_API float to_float(f16 x);
 
 /// Round to nearest, ties to even; NaN stays NaN, overflow becomes infinity.
-bf16 to_bf16(float x);
-f16 to_f16(float x);
+MULTIHEAD_API bf16 to_bf16(float x);
+MULTIHEAD_API f16 to_f16(float x);
 
 }  // namespace multihead

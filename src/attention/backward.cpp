@@ -101,14 +101,14 @@ class Backward {
   template <class View>
   static kernels::Rows rows(const View& view, index_t batch, index_t token, index_t head) {
     if (!view) return {};
-    const index_t offset = batch * view.stride[0] + token * view.stride[1] + head * view.stride[2];
-    char* data = static_cast<char*>(const_cast<void*>(static_cast<const void*>(view.data)));
-    return {data + offset * dtype_bytes(view.dtype), view.dtype, view.stride[1], view.stride[2]};
+    const index_t offset = batch * view.stride(0) + token * view.stride(1) + head * view.stride(2);
+    char* data = static_cast<char*>(const_cast<void*>(static_cast<const void*>(view.data())));
+    return {data + offset * dtype_bytes(view.dtype()), view.dtype(), view.stride(1), view.stride(2)};
   }
 
   static kernels::RowValues<const T> row_values(const InputView<3>& view, const Sequence& s) {
-    const index_t offset = s.batch_index * view.stride[0] + s.q_begin * view.stride[2];
-    return {static_cast<const T*>(view.data) + offset, view.stride[1], view.stride[2]};
+    const index_t offset = s.batch_index * view.stride(0) + s.q_begin * view.stride(2);
+    return {static_cast<const T*>(view.data()) + offset, view.stride(1), view.stride(2)};
   }
 
   /// Tokens past the valid lengths have zero gradients.
@@ -116,9 +116,9 @@ class Backward {
     const Sequence s = sequence_of(problem_, b);
     const auto clear = [&](const OutputView<4>& view, index_t first_token, index_t begin, index_t end) {
       for (index_t token = begin; view && token < end; ++token) {
-        for (index_t h = 0; h < view.shape[2]; ++h) {
+        for (index_t h = 0; h < view.shape(2); ++h) {
           char* row = static_cast<char*>(rows(view, s.batch_index, first_token + token, h).data);
-          std::fill_n(row, view.shape[3] * dtype_bytes(view.dtype), char{0});
+          std::fill_n(row, view.shape(3) * dtype_bytes(view.dtype()), char{0});
         }
       }
     };

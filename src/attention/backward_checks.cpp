@@ -14,11 +14,11 @@ void check_per_head(const Problem& p, const char* name, const OutputView<1>& vie
   if (!view) return;
   require(given, kName, Rule(name, " needs options.", primal), {{primal, "absent"}});
   const DType wanted = p.f64 ? DType::f64 : DType::f32;
-  require<UnsupportedError>(view.dtype == wanted, kName, Rule(name, " must be ", dtype_name(wanted)),
-                            {{name, view.dtype}});
-  require(view.shape[0] == p.num_heads, kName, Rule(name, " must have one entry a query head"),
-          {{name, view.shape[0]}, {"num_heads", p.num_heads}});
-  check_writable(kName, name, view.shape.data(), view.stride.data(), 1);
+  require<UnsupportedError>(view.dtype() == wanted, kName, Rule(name, " must be ", dtype_name(wanted)),
+                            {{name, view.dtype()}});
+  require(view.shape(0) == p.num_heads, kName, Rule(name, " must have one entry a query head"),
+          {{name, view.shape(0)}, {"num_heads", p.num_heads}});
+  check_writable(kName, name, view.shape().data(), view.stride().data(), 1);
 }
 
 void check_bias_gradient(const Problem& p, const AttentionGradients& gradients) {
@@ -26,18 +26,18 @@ void check_bias_gradient(const Problem& p, const AttentionGradients& gradients) 
   if (!dbias) return;
   const BroadcastView& bias = p.options->bias;
   require(bool(bias), kName, "dbias needs options.bias", {{"bias", "absent"}});
-  require<UnsupportedError>(dbias.dtype == bias.dtype, kName, "dbias must have the dtype of bias",
-                            {{"dbias", dbias.dtype}, {"bias", bias.dtype}});
-  require(dbias.shape == bias.shape, kName, "dbias must have the shape of bias",
-          {{"dbias", shape_text(dbias.shape.data(), 4)}, {"bias", shape_text(bias.shape.data(), 4)}});
-  check_writable(kName, "dbias", dbias.shape.data(), dbias.stride.data(), 4);
+  require<UnsupportedError>(dbias.dtype() == bias.dtype(), kName, "dbias must have the dtype of bias",
+                            {{"dbias", dbias.dtype()}, {"bias", bias.dtype()}});
+  require(dbias.shape() == bias.shape(), kName, "dbias must have the shape of bias",
+          {{"dbias", shape_text(dbias.shape().data(), 4)}, {"bias", shape_text(bias.shape().data(), 4)}});
+  check_writable(kName, "dbias", dbias.shape().data(), dbias.stride().data(), 4);
 }
 
 /// Gradients are written while inputs are still read.
 void check_overlap(const AttentionBackwardInput& input, const char* name, const void* data, bool present) {
   for (const auto& [input_name, view] :
        {std::pair{"q", &input.q}, {"k", &input.k}, {"v", &input.v}, {"out", &input.out}, {"dout", &input.dout}}) {
-    const bool same = present && data == view->data && std::count(view->shape.begin(), view->shape.end(), 0) == 0;
+    const bool same = present && data == view->data() && std::count(view->shape().begin(), view->shape().end(), 0) == 0;
     require(!same, kName, Rule(name, " must not overlap the inputs"),
             {{name, std::string("the buffer of ") + input_name}});
   }
@@ -70,10 +70,10 @@ Problem check_backward(const AttentionBackwardInput& input, const AttentionGradi
   check_tokens(kName, "dk", gradients.dk, batch, p.tokens_kv, p.num_kv_heads, p.head_dim, k_form, p.f64);
   check_tokens(kName, "dv", gradients.dv, batch, p.tokens_kv, p.num_kv_heads, p.head_dim_v, v_form, p.f64);
   for (const auto& [name, view] : {std::pair{"dq", &gradients.dq}, {"dk", &gradients.dk}, {"dv", &gradients.dv}}) {
-    check_writable(kName, name, view->shape.data(), view->stride.data(), 4);
-    check_overlap(input, name, view->data, bool(*view));
+    check_writable(kName, name, view->shape().data(), view->stride().data(), 4);
+    check_overlap(input, name, view->data(), bool(*view));
   }
-  check_overlap(input, "dbias", gradients.dbias.data, bool(gradients.dbias));
+  check_overlap(input, "dbias", gradients.dbias.data(), bool(gradients.dbias));
   check_per_head(p, "dsinks", gradients.dsinks, "sinks", bool(options.sinks));
   check_per_head(p, "dslopes", gradients.dslopes, "alibi_slopes", bool(options.alibi_slopes));
   check_bias_gradient(p, gradients);

@@ -16,7 +16,7 @@ template <class T>
 Delta<T>::Delta(const Problem& problem, const AttentionBackwardInput& input)
     : problem_(problem),
       input_(input),
-      delta_({input.row_max.shape[0], input.row_max.shape[1], input.row_max.shape[2]}) {
+      delta_({input.row_max.shape(0), input.row_max.shape(1), input.row_max.shape(2)}) {
   const TensorView<const T, 3> dlse = input.dlse.template as<T>();
   // Token by token, as rows lie in memory.
   const index_t blocks = ceil_div(delta_.shape(2), kTokensPerTask);
@@ -25,11 +25,11 @@ Delta<T>::Delta(const Problem& problem, const AttentionBackwardInput& input)
     const index_t end = std::min(begin + kTokensPerTask, delta_.shape(2));
     const index_t heads = delta_.shape(1);
     // Along the axis whose rows are nearer.
-    const bool by_token = std::abs(input.dout.stride[1]) < std::abs(input.dout.stride[2]);
+    const bool by_token = std::abs(input.dout.stride(1)) < std::abs(input.dout.stride(2));
     const auto rows = [&](const InputView<4>& v, index_t i, index_t h) {
-      const index_t offset = b * v.stride[0] + i * v.stride[1] + h * v.stride[2];
-      return kernels::ConstRows{static_cast<const char*>(v.data) + offset * dtype_bytes(v.dtype), v.dtype,
-                                by_token ? v.stride[1] : v.stride[2], 0};
+      const index_t offset = b * v.stride(0) + i * v.stride(1) + h * v.stride(2);
+      return kernels::ConstRows{static_cast<const char*>(v.data()) + offset * dtype_bytes(v.dtype()), v.dtype(),
+                                by_token ? v.stride(1) : v.stride(2), 0};
     };
     const auto dots = [&](index_t i, index_t h, index_t count) {
       kernels::table<T>().row_dots({.a = rows(input.dout, i, h),

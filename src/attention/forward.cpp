@@ -18,7 +18,7 @@ namespace {
 constexpr index_t kNearBytes = 1536 * 1024;
 
 index_t bytes_of(const InputView<4>& view) {
-  return view.shape[0] * view.shape[1] * view.shape[2] * view.shape[3] * dtype_bytes(view.dtype);
+  return view.shape(0) * view.shape(1) * view.shape(2) * view.shape(3) * dtype_bytes(view.dtype());
 }
 
 /// Output slot of each head or query, -1 for those that were not chosen.
@@ -58,7 +58,7 @@ class Forward {
  private:
   PlanFacts facts() const {
     const auto interleaved = [](const InputView<4>& x) {
-      return x.stride[2] > 0 && x.stride[2] * x.shape[2] <= x.stride[1];
+      return x.stride(2) > 0 && x.stride(2) * x.shape(2) <= x.stride(1);
     };
     return {.workers = workers_,
             .lanes = kernels_.lanes,
@@ -136,8 +136,8 @@ class Forward {
     args.row_sum = row_values(output_.row_sum, sequence);
     args.lse = row_values(output_.lse, sequence);
     if (output_.probs) {
-      const auto& stride = output_.probs.stride;
-      args.probs = {static_cast<T*>(output_.probs.data) + block.b * stride[0], stride[1], stride[2], 1};
+      const auto& stride = output_.probs.stride();
+      args.probs = {static_cast<T*>(output_.probs.data()) + block.b * stride[0], stride[1], stride[2], 1};
       args.probs_head = probs_head_.data();
       args.probs_query = probs_query_.data();
       args.probs_keys = problem_.seqlen_kv;
@@ -151,14 +151,15 @@ class Forward {
 
   kernels::Rows out_rows(const Sequence& sequence) const {
     const OutputView<4>& out = output_.out;
-    const index_t offset = sequence.batch_index * out.stride[0] + sequence.q_begin * out.stride[1];
-    return {static_cast<char*>(out.data) + offset * dtype_bytes(out.dtype), out.dtype, out.stride[1], out.stride[2]};
+    const index_t offset = sequence.batch_index * out.stride(0) + sequence.q_begin * out.stride(1);
+    return {static_cast<char*>(out.data()) + offset * dtype_bytes(out.dtype()), out.dtype(), out.stride(1),
+            out.stride(2)};
   }
 
   static kernels::RowValues<T> row_values(const OutputView<3>& view, const Sequence& sequence) {
     if (!view) return {};
-    const index_t offset = sequence.batch_index * view.stride[0] + sequence.q_begin * view.stride[2];
-    return {static_cast<T*>(view.data) + offset, view.stride[1], view.stride[2]};
+    const index_t offset = sequence.batch_index * view.stride(0) + sequence.q_begin * view.stride(2);
+    return {static_cast<T*>(view.data()) + offset, view.stride(1), view.stride(2)};
   }
 
   /// Rows past seqlen_q: zero out and probs, lse -infinity.
@@ -184,11 +185,11 @@ class Forward {
 
   void clear_absent_probs(index_t b, const Sequence& sequence) const {
     const auto& probs = output_.probs;
-    for (index_t n = 0; n < probs.shape[1]; ++n) {
-      for (index_t r = 0; r < probs.shape[2]; ++r) {
+    for (index_t n = 0; n < probs.shape(1); ++n) {
+      for (index_t r = 0; r < probs.shape(2); ++r) {
         const index_t query = options_.probs.rows ? options_.probs.rows(r) : r;
         if (query < sequence.seqlen_q && sequence.seqlen_kv > 0) continue;
-        T* row = static_cast<T*>(probs.data) + b * probs.stride[0] + n * probs.stride[1] + r * probs.stride[2];
+        T* row = static_cast<T*>(probs.data()) + b * probs.stride(0) + n * probs.stride(1) + r * probs.stride(2);
         std::fill_n(row, problem_.seqlen_kv, T{0});
       }
     }

@@ -12,14 +12,14 @@ namespace {
 
 // One head of one token; `from` with any stride.
 void copy_features(const InputView<4>& from, index_t b, index_t i, index_t g, DType dtype, std::byte* to) {
-  const index_t first = b * from.stride[0] + i * from.stride[1] + g * from.stride[2];
-  if (from.dtype == dtype && from.stride[3] == 1) {
-    std::memcpy(to, static_cast<const std::byte*>(from.data) + first * dtype_bytes(dtype),
-                std::size_t(from.shape[3] * dtype_bytes(dtype)));
+  const index_t first = b * from.stride(0) + i * from.stride(1) + g * from.stride(2);
+  if (from.dtype() == dtype && from.stride(3) == 1) {
+    std::memcpy(to, static_cast<const std::byte*>(from.data()) + first * dtype_bytes(dtype),
+                std::size_t(from.shape(3) * dtype_bytes(dtype)));
     return;
   }
-  for (index_t d = 0; d < from.shape[3]; ++d) {
-    store_element(to, dtype, d, load_element(from.data, from.dtype, first + d * from.stride[3]));
+  for (index_t d = 0; d < from.shape(3); ++d) {
+    store_element(to, dtype, d, load_element(from.data(), from.dtype(), first + d * from.stride(3)));
   }
 }
 
@@ -188,25 +188,25 @@ void KvCache::reserve_token(index_t sequence) {
 
 void KvCache::append(const InputView<4>& k, const InputView<4>& v, TensorView<const index_t, 1> counts) {
   const char* function = "KvCache::append";
-  const auto text = [](const InputView<4>& view) { return shape_text(view.shape.data(), 4); };
-  require<UnsupportedError>(is_float(k.dtype) && is_float(v.dtype) &&
-                                (k.dtype == DType::f64) == (shape_.dtype == DType::f64) &&
-                                (v.dtype == DType::f64) == (shape_.dtype == DType::f64),
+  const auto text = [](const InputView<4>& view) { return shape_text(view.shape().data(), 4); };
+  require<UnsupportedError>(is_float(k.dtype()) && is_float(v.dtype()) &&
+                                (k.dtype() == DType::f64) == (shape_.dtype == DType::f64) &&
+                                (v.dtype() == DType::f64) == (shape_.dtype == DType::f64),
                             function, "k and v must be f32, bf16 or f16; f64 in an f64 cache",
-                            {{"k", k.dtype}, {"v", v.dtype}, {"cache", shape_.dtype}});
-  require(k.shape[2] == shape_.num_kv_heads && k.shape[3] == shape_.head_dim && v.shape[2] == shape_.num_kv_heads &&
-              v.shape[3] == shape_.head_dim_v && k.shape[0] == v.shape[0] && k.shape[1] == v.shape[1],
+                            {{"k", k.dtype()}, {"v", v.dtype()}, {"cache", shape_.dtype}});
+  require(k.shape(2) == shape_.num_kv_heads && k.shape(3) == shape_.head_dim && v.shape(2) == shape_.num_kv_heads &&
+              v.shape(3) == shape_.head_dim_v && k.shape(0) == v.shape(0) && k.shape(1) == v.shape(1),
           function, "k must be [B, S, num_kv_heads, head_dim] and v [B, S, num_kv_heads, head_dim_v]",
           {{"k", text(k)},
            {"v", text(v)},
            {"num_kv_heads", shape_.num_kv_heads},
            {"head_dim", shape_.head_dim},
            {"head_dim_v", shape_.head_dim_v}});
-  check_append(function, k.shape[0], k.shape[1], counts);
+  check_append(function, k.shape(0), k.shape(1), counts);
   const index_t k_bytes = shape_.head_dim * dtype_bytes(shape_.dtype);
   const index_t v_bytes = shape_.head_dim_v * dtype_bytes(shape_.dtype);
-  for (index_t b = 0; b < k.shape[0]; ++b) {
-    const index_t count = counts ? counts(b) : k.shape[1];
+  for (index_t b = 0; b < k.shape(0); ++b) {
+    const index_t count = counts ? counts(b) : k.shape(1);
     for (index_t i = 0; i < count; ++i) {
       reserve_token(b);
       const index_t j = length_(b) - 1;
@@ -263,13 +263,10 @@ OutputView<2> KvCache::writable_key(index_t sequence, index_t j) {
           {{"pages_free", num_free_pages()}});
   own_page(sequence, j / page_size_);
   const index_t first = page_table_(sequence, j / page_size_) * shape_.num_kv_heads * page_size_ + j % page_size_;
-  OutputView<2> key;
-  key.data = k_.data() + first * shape_.head_dim * dtype_bytes(shape_.dtype);
-  key.dtype = shape_.dtype;
-  key.shape = {shape_.num_kv_heads, shape_.head_dim};
-  key.stride = {page_size_ * shape_.head_dim, 1};
-  key.present = true;
-  return key;
+  return {k_.data() + first * shape_.head_dim * dtype_bytes(shape_.dtype),
+          shape_.dtype,
+          {shape_.num_kv_heads, shape_.head_dim},
+          {page_size_ * shape_.head_dim, 1}};
 }
 
 void KvCache::shift_next_position(index_t sequence, index_t delta) {
@@ -279,13 +276,8 @@ void KvCache::shift_next_position(index_t sequence, index_t delta) {
 
 KvCacheView KvCache::view() const {
   const auto pages = [&](const Tensor<std::byte, 1>& pool, index_t width) {
-    InputView<4> view;
-    view.data = pool.data();
-    view.dtype = shape_.dtype;
-    view.shape = {num_pages(), page_size_, shape_.num_kv_heads, width};
-    view.stride = {shape_.num_kv_heads * page_size_ * width, width, page_size_ * width, 1};
-    view.present = true;
-    return view;
+    return InputView<4>(pool.data(), shape_.dtype, {num_pages(), page_size_, shape_.num_kv_heads, width},
+                        {shape_.num_kv_heads * page_size_ * width, width, page_size_ * width, 1});
   };
   index_t longest = 0;
   for (index_t b = 0; b < shape_.num_sequences; ++b) longest = std::max(longest, pages_of(length_(b)));

@@ -21,21 +21,21 @@ constexpr T kEmpty = -std::numeric_limits<T>::infinity();
 template <int R>
 void check_same(const char* name, const InputView<R>& view, const char* first_name, const InputView<R>& first) {
   require(bool(view), kName, Rule(name, " must be given"), {{name, "absent"}});
-  require<UnsupportedError>(view.dtype == first.dtype, kName, Rule(name, " must have the dtype of ", first_name),
-                            {{name, view.dtype}, {first_name, first.dtype}});
-  require(view.shape == first.shape, kName, Rule(name, " must have the shape of ", first_name),
-          {{name, shape_text(view.shape.data(), R)}, {first_name, shape_text(first.shape.data(), R)}});
+  require<UnsupportedError>(view.dtype() == first.dtype(), kName, Rule(name, " must have the dtype of ", first_name),
+                            {{name, view.dtype()}, {first_name, first.dtype()}});
+  require(view.shape() == first.shape(), kName, Rule(name, " must have the shape of ", first_name),
+          {{name, shape_text(view.shape().data(), R)}, {first_name, shape_text(first.shape().data(), R)}});
 }
 
 void check(const PartialAttention& a, const PartialAttention& b, const AttentionOutput& output) {
   require(a.out && a.lse, kName, "out and lse must be given",
           {{"a.out", a.out ? "given" : "absent"}, {"a.lse", a.lse ? "given" : "absent"}});
-  require<UnsupportedError>(a.out.dtype == DType::f32 || a.out.dtype == DType::f64, kName, "out must be f32 or f64",
-                            {{"a.out", a.out.dtype}});
-  require<UnsupportedError>(a.lse.dtype == a.out.dtype, kName, "lse must have the dtype of out",
-                            {{"a.lse", a.lse.dtype}, {"a.out", a.out.dtype}});
-  const auto& out = a.out.shape;
-  const auto& lse = a.lse.shape;
+  require<UnsupportedError>(a.out.dtype() == DType::f32 || a.out.dtype() == DType::f64, kName, "out must be f32 or f64",
+                            {{"a.out", a.out.dtype()}});
+  require<UnsupportedError>(a.lse.dtype() == a.out.dtype(), kName, "lse must have the dtype of out",
+                            {{"a.lse", a.lse.dtype()}, {"a.out", a.out.dtype()}});
+  const auto& out = a.out.shape();
+  const auto& lse = a.lse.shape();
   require(lse[0] == out[0] && lse[1] == out[2] && lse[2] == out[1], kName,
           "lse must be [B, H, Sq] of out [B, Sq, H, Dv]",
           {{"a.lse", shape_text(lse.data(), 3)}, {"a.out", shape_text(out.data(), 4)}});
@@ -79,7 +79,7 @@ void merge(const PartialAttention& a, const PartialAttention& b, const Attention
 void attention_merge(const PartialAttention& a, const PartialAttention& b, const AttentionOutput& output,
                      Executor* threads) {
   check(a, b, output);
-  if (a.out.dtype == DType::f64) {
+  if (a.out.dtype() == DType::f64) {
     merge<double>(a, b, output, threads);
   } else {
     merge<float>(a, b, output, threads);

@@ -14,7 +14,7 @@ constexpr index_t kFarAway = index_t{1} << 61;  // diagonals beyond this hide or
 
 template <int R>
 Extents text_of(const InputView<R>& view) {
-  return {view.shape.data(), R};
+  return {view.shape().data(), R};
 }
 
 bool is_f32_like(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
@@ -45,24 +45,25 @@ struct Checker {
   void inputs() {
     need(in.q && in.k && in.v, "q, k and v must be given",
          {{"q", in.q ? "given" : "absent"}, {"k", in.k ? "given" : "absent"}, {"v", in.v ? "given" : "absent"}});
-    p.f64 = in.q.dtype == DType::f64;
+    p.f64 = in.q.dtype() == DType::f64;
+    p.lanes = p.f64 ? kernels::table<double>().lanes : kernels::table<float>().lanes;
     for (const auto& [name, view] : {std::pair{"q", &in.q}, {"k", &in.k}, {"v", &in.v}}) {
-      check_dtype(function, name, view->dtype, p.f64);
-      for (index_t extent : view->shape) {
+      check_dtype(function, name, view->dtype(), p.f64);
+      for (index_t extent : view->shape()) {
         need(extent >= 0, "extents must not be negative", {{name, text_of(*view)}});
       }
     }
-    p.num_heads = in.q.shape[2];
-    p.num_kv_heads = in.k.shape[2];
-    p.head_dim = in.q.shape[3];
-    p.head_dim_v = in.v.shape[3];
-    p.tokens_q = in.q.shape[1];
-    p.tokens_kv = in.k.shape[1];
-    need(in.k.shape[3] == p.head_dim, "q and k must have the same head_dim",
+    p.num_heads = in.q.shape(2);
+    p.num_kv_heads = in.k.shape(2);
+    p.head_dim = in.q.shape(3);
+    p.head_dim_v = in.v.shape(3);
+    p.tokens_q = in.q.shape(1);
+    p.tokens_kv = in.k.shape(1);
+    need(in.k.shape(3) == p.head_dim, "q and k must have the same head_dim",
          {{"q", text_of(in.q)}, {"k", text_of(in.k)}});
-    need(in.k.shape[0] == in.v.shape[0] && in.k.shape[1] == in.v.shape[1] && in.k.shape[2] == in.v.shape[2],
+    need(in.k.shape(0) == in.v.shape(0) && in.k.shape(1) == in.v.shape(1) && in.k.shape(2) == in.v.shape(2),
          "k and v must agree in batch, seqlen_kv and num_kv_heads", {{"k", text_of(in.k)}, {"v", text_of(in.v)}});
-    need(opt.page_table || in.q.shape[0] == in.k.shape[0], "q and k must have the same batch",
+    need(opt.page_table || in.q.shape(0) == in.k.shape(0), "q and k must have the same batch",
          {{"q", text_of(in.q)}, {"k", text_of(in.k)}});
     need(p.num_heads >= 1, "num_heads must be at least 1", {{"num_heads", p.num_heads}});
     need(p.num_kv_heads >= 1, "num_kv_heads must be at least 1",
@@ -70,8 +71,8 @@ struct Checker {
     need(p.head_dim >= 1, "head_dim must be at least 1", {{"head_dim", p.head_dim}});
     need(p.head_dim_v >= 1, "head_dim_v must be at least 1", {{"head_dim_v", p.head_dim_v}});
     for (const auto& [name, view] : {std::pair{"q", &in.q}, {"k", &in.k}, {"v", &in.v}}) {
-      need(view->shape[3] == 1 || view->stride[3] == 1, "the last axis must be contiguous",
-           {{"tensor", name}, {"stride", view->stride[3]}}, "copy it, or view it with the feature axis last");
+      need(view->shape(3) == 1 || view->stride(3) == 1, "the last axis must be contiguous",
+           {{"tensor", name}, {"stride", view->stride(3)}}, "copy it, or view it with the feature axis last");
     }
   }
 
@@ -112,7 +113,7 @@ struct Checker {
           {"cu_seqlens_kv", packed.cu_seqlens_kv ? "given" : "absent"}});
     p.packed = bool(packed.cu_seqlens_q);
     if (!p.packed) {
-      p.batch = in.q.shape[0];
+      p.batch = in.q.shape(0);
       p.seqlen_q = p.tokens_q;
       p.seqlen_kv = p.tokens_kv;
       if (opt.page_table) pages();
@@ -124,7 +125,7 @@ struct Checker {
         !opt.mask.seqlen_q && !opt.mask.seqlen_kv, "packed sequences and seqlen_q or seqlen_kv exclude each other",
         {{"seqlen_q", opt.mask.seqlen_q ? "given" : "absent"}, {"seqlen_kv", opt.mask.seqlen_kv ? "given" : "absent"}});
     need(!opt.page_table, "packed sequences and page_table exclude each other", {{"page_table", "given"}});
-    need(in.q.shape[0] == 1, "packed q, k and v must have batch 1", {{"q", text_of(in.q)}, {"k", text_of(in.k)}});
+    need(in.q.shape(0) == 1, "packed q, k and v must have batch 1", {{"q", text_of(in.q)}, {"k", text_of(in.k)}});
     offsets("cu_seqlens_q", packed.cu_seqlens_q, p.tokens_q, p.seqlen_q);
     offsets("cu_seqlens_kv", packed.cu_seqlens_kv, p.tokens_kv, p.seqlen_kv);
     need(packed.cu_seqlens_q.shape(0) == packed.cu_seqlens_kv.shape(0),
@@ -145,7 +146,7 @@ struct Checker {
 
   void pages() {
     const auto& table = opt.page_table;
-    const index_t page_size = in.k.shape[1], num_pages = in.k.shape[0];
+    const index_t page_size = in.k.shape(1), num_pages = in.k.shape(0);
     need(table.shape(0) == p.batch, "page_table must have one row a sequence",
          {{"page_table", table.shape(0)}, {"batch", p.batch}});
     need(page_size >= 1, "pages must have at least one row", {{"k", text_of(in.k)}});
@@ -176,12 +177,12 @@ struct Checker {
            {{"diagonal_offset", m.diagonal_offset.shape(0)}, {"batch", p.batch}});
     }
     if (m.visible) {
-      require<UnsupportedError>(m.visible.dtype == DType::boolean, function, "mask.visible must be bool",
-                                {{"visible", m.visible.dtype}}, "a float mask is a bias: options.bias");
+      require<UnsupportedError>(m.visible.dtype() == DType::boolean, function, "mask.visible must be bool",
+                                {{"visible", m.visible.dtype()}}, "a float mask is a bias: options.bias");
       broadcasts("visible", m.visible);
     }
     if (opt.bias) {
-      check_float_dtype(function, "bias", opt.bias.dtype, p.f64);
+      check_float_dtype(function, "bias", opt.bias.dtype(), p.f64);
       broadcasts("bias", opt.bias);
     }
   }
@@ -189,16 +190,16 @@ struct Checker {
   void broadcasts(std::string_view name, const InputView<4>& view) const {
     const index_t full[4] = {p.batch, p.num_heads, p.seqlen_q, p.seqlen_kv};
     for (int axis = 0; axis < 4; ++axis) {
-      need(view.shape[axis] == full[axis] || view.shape[axis] == 1, Rule(name, " must broadcast to [B, H, Sq, Skv]"),
+      need(view.shape(axis) == full[axis] || view.shape(axis) == 1, Rule(name, " must broadcast to [B, H, Sq, Skv]"),
            {{name, text_of(view)}, {"[B, H, Sq, Skv]", Extents(full, 4)}});
     }
   }
 
   void per_head(std::string_view name, const InputView<1>& view) const {
     if (!view) return;
-    check_float_dtype(function, name, view.dtype, p.f64);
-    need(view.shape[0] == p.num_heads, Rule(name, " must have one entry a query head"),
-         {{name, view.shape[0]}, {"num_heads", p.num_heads}});
+    check_float_dtype(function, name, view.dtype(), p.f64);
+    need(view.shape(0) == p.num_heads, Rule(name, " must have one entry a query head"),
+         {{name, view.shape(0)}, {"num_heads", p.num_heads}});
   }
 
   void scalars() {
@@ -245,21 +246,21 @@ Problem check_problem(std::string_view function, const AttentionInput& input, co
 void check_tokens(std::string_view function, std::string_view name, const InputView<4>& view, index_t batch,
                   index_t tokens, index_t heads, index_t width, std::string_view shape_name, bool f64) {
   if (!view) return;
-  check_dtype(function, name, view.dtype, f64);
+  check_dtype(function, name, view.dtype(), f64);
   const index_t wanted[4] = {batch, tokens, heads, width};
-  require(std::equal(wanted, wanted + 4, view.shape.begin()), function, Rule(name, " must be ", shape_name),
+  require(std::equal(wanted, wanted + 4, view.shape().begin()), function, Rule(name, " must be ", shape_name),
           {{name, text_of(view)}, {shape_name, Extents(wanted, 4)}});
-  require(view.shape[3] == 1 || view.stride[3] == 1, function, "the last axis must be contiguous",
-          {{"tensor", name}, {"stride", view.stride[3]}}, "copy it, or view it with the feature axis last");
+  require(view.shape(3) == 1 || view.stride(3) == 1, function, "the last axis must be contiguous",
+          {{"tensor", name}, {"stride", view.stride(3)}}, "copy it, or view it with the feature axis last");
 }
 
 void check_row_values(std::string_view function, std::string_view name, const InputView<3>& view,
                       const Problem& problem) {
   if (!view) return;
-  check_float_dtype(function, name, view.dtype, problem.f64);
+  check_float_dtype(function, name, view.dtype(), problem.f64);
   const index_t wanted[3] = {problem.packed ? 1 : problem.batch, problem.num_heads, problem.tokens_q};
   const char* form = problem.packed ? "[1, H, total_q]" : "[B, H, Sq]";
-  require(std::equal(wanted, wanted + 3, view.shape.begin()), function, Rule(name, " must be ", form),
+  require(std::equal(wanted, wanted + 3, view.shape().begin()), function, Rule(name, " must be ", form),
           {{name, text_of(view)}, {form, Extents(wanted, 3)}});
 }
 

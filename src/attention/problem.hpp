@@ -18,6 +18,7 @@ struct Problem {
   bool packed = false;
   bool f64 = false;  // arithmetic type
   double scale = 1;
+  index_t lanes = 0;  // queries of a full tile of the instruction set that the call began with
 };
 
 /// One sequence of the batch.

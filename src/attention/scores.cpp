@@ -18,16 +18,17 @@ constexpr index_t kTilesWorthCopyValues = 5;
 /// Address of element (batch, token) of a view of any dtype, head 0.
 template <class View>
 auto at(const View& view, index_t batch, index_t token) {
-  using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(view.data)>>, const char, char>;
-  return static_cast<Byte*>(view.data) + (batch * view.stride[0] + token * view.stride[1]) * dtype_bytes(view.dtype);
+  using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(view.data())>>, const char, char>;
+  return static_cast<Byte*>(view.data()) +
+         (batch * view.stride(0) + token * view.stride(1)) * dtype_bytes(view.dtype());
 }
 
 /// The [head, query, key] plane of sequence b of a broadcast view.
 template <class E>
 kernels::Plane<const E> plane_of(const InputView<4>& view, index_t b) {
   if (!view) return {};
-  const auto stride = [&](int axis) { return view.shape[axis] == 1 ? 0 : view.stride[axis]; };
-  return {static_cast<const E*>(view.data) + b * stride(0), stride(1), stride(2), stride(3)};
+  const auto stride = [&](int axis) { return view.shape(axis) == 1 ? 0 : view.stride(axis); };
+  return {static_cast<const E*>(view.data()) + b * stride(0), stride(1), stride(2), stride(3)};
 }
 
 }  // namespace
@@ -44,23 +45,22 @@ kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input
   s.head_dim = problem.head_dim;
   s.head_dim_v = problem.head_dim_v;
 
-  s.q = {at(input.q, sequence.batch_index, sequence.q_begin), input.q.dtype, input.q.stride[1], input.q.stride[2]};
+  s.q = {at(input.q, sequence.batch_index, sequence.q_begin), input.q.dtype(), input.q.stride(1), input.q.stride(2)};
   const auto kv_rows = [&](const InputView<4>& view) {
     const index_t batch = options.page_table ? 0 : sequence.batch_index;
-    const char* head = at(view, batch, sequence.kv_begin) + g * view.stride[2] * dtype_bytes(view.dtype);
-    return kernels::ConstRows{head, view.dtype, view.stride[1], 0};
+    const char* head = at(view, batch, sequence.kv_begin) + g * view.stride(2) * dtype_bytes(view.dtype());
+    return kernels::ConstRows{head, view.dtype(), view.stride(1), 0};
   };
   s.k = kv_rows(input.k);
   s.v = kv_rows(input.v);
   const auto worth = [&](const kernels::ConstRows& rows, index_t num_tiles) {
-    return num_rows >= num_tiles * kernels::table<T>().lanes &&
-           rows.token_stride * dtype_bytes(rows.dtype) >= kFarRowBytes;
+    return num_rows >= num_tiles * problem.lanes && rows.token_stride * dtype_bytes(rows.dtype) >= kFarRowBytes;
   };
   s.copy_keys = worth(s.k, kTilesWorthCopyKeys);
   s.copy_values = worth(s.v, kTilesWorthCopyValues);
   if (options.page_table) {
     s.pages = {options.page_table.data() + b * options.page_table.stride(0), options.page_table.stride(1),
-               input.k.shape[1], input.k.stride[0], input.v.stride[0]};
+               input.k.shape(1), input.k.stride(0), input.v.stride(0)};
   }
 
   s.scale = static_cast<T>(problem.scale);
@@ -71,10 +71,10 @@ kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input
   if (options.mask.causal != Causal::off) s.right = 0;
   s.bias = plane_of<T>(options.bias, b);
   s.visible = plane_of<bool>(options.mask.visible, b);
-  s.alibi_slopes = static_cast<const T*>(options.alibi_slopes.data);
-  s.alibi_stride = options.alibi_slopes.stride[0];
-  s.sinks = static_cast<const T*>(options.sinks.data);
-  s.sinks_stride = options.sinks.stride[0];
+  s.alibi_slopes = static_cast<const T*>(options.alibi_slopes.data());
+  s.alibi_stride = options.alibi_slopes.stride(0);
+  s.sinks = static_cast<const T*>(options.sinks.data());
+  s.sinks_stride = options.sinks.stride(0);
 
   const Dropout& dropout = options.dropout;
   s.dropout_seed = dropout.seed;

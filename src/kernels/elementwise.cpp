@@ -1,12 +1,11 @@
 // Activations and layer norm in f32, compiled once for every target; a table is picked at run time.
 
-// The targets of the other kernels, so that they can share their exponential.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3)
-
 #include "kernels/elementwise.hpp"
 
 #include <algorithm>
 #include <cmath>
+
+#include "kernels/instruction_set.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/elementwise.cpp"
@@ -128,7 +127,7 @@ namespace multihead::kernels {
 
 HWY_EXPORT(Elementwise);
 
-const ElementwiseTable& elementwise() { return *HWY_DYNAMIC_DISPATCH(Elementwise)(); }
+const ElementwiseTable& elementwise() { return *chosen(HWY_DISPATCH_TABLE(Elementwise))(); }
 
 }  // namespace multihead::kernels
 #endif

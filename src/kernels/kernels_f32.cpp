@@ -1,7 +1,6 @@
 // The f32 kernels, compiled once for every target; a table is picked at run time.
 
-// Vectors of unknown length cannot be members of arrays; their CPUs run the 128-bit targets.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3)
+#include "kernels/instruction_set.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/kernels_f32.cpp"
@@ -24,7 +23,7 @@ HWY_EXPORT(TableF32);
 
 template <>
 const Table<float>& table<float>() {
-  return *HWY_DYNAMIC_DISPATCH(TableF32)();
+  return *chosen(HWY_DISPATCH_TABLE(TableF32))();
 }
 
 }  // namespace multihead::kernels

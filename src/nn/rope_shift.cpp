@@ -25,12 +25,12 @@ void rope_shift(const Rope& rope, KvCache& cache, index_t sequence, index_t begi
     const index_t first = interleaved ? 2 * p : p, second = interleaved ? 2 * p + 1 : p + half;
     for (index_t j = begin; j < length; ++j) {
       const OutputView<2> key = cache.writable_key(sequence, j);
-      for (index_t g = 0; g < key.shape[0]; ++g) {
-        const index_t at_a = g * key.stride[0] + first * key.stride[1],
-                      at_b = g * key.stride[0] + second * key.stride[1];
-        const double a = load_element(key.data, key.dtype, at_a), b = load_element(key.data, key.dtype, at_b);
-        store_element(key.data, key.dtype, at_a, a * cos - b * sin);
-        store_element(key.data, key.dtype, at_b, b * cos + a * sin);
+      for (index_t g = 0; g < key.shape(0); ++g) {
+        const index_t at_a = g * key.stride(0) + first * key.stride(1),
+                      at_b = g * key.stride(0) + second * key.stride(1);
+        const double a = load_element(key.data(), key.dtype(), at_a), b = load_element(key.data(), key.dtype(), at_b);
+        store_element(key.data(), key.dtype(), at_a, a * cos - b * sin);
+        store_element(key.data(), key.dtype(), at_b, b * cos + a * sin);
       }
     }
   }

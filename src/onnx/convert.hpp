@@ -114,24 +114,12 @@ constexpr DType core_dtype(OnnxType type) {
 }
 
 inline InputView<4> core_input(const OnnxView4& view) {
-  InputView<4> result;
-  result.data = view.data;
-  result.dtype = core_dtype(view.type);
-  result.shape = view.shape;
-  result.stride = view.stride;
-  result.present = true;
-  return result;
+  return {view.data, core_dtype(view.type), view.shape, view.stride};
 }
 
 inline OutputView<4> core_output(void* data, OnnxType type, const std::array<index_t, 4>& shape,
                                  const std::array<index_t, 4>& stride) {
-  OutputView<4> result;
-  result.data = data;
-  result.dtype = core_dtype(type);
-  result.shape = shape;
-  result.stride = stride;
-  result.present = true;
-  return result;
+  return {data, core_dtype(type), shape, stride};
 }
 
 }  // namespace multihead

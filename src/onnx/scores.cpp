@@ -26,7 +26,7 @@ KeyRange visible_range(const OnnxAttentionPlan& plan, index_t b, index_t i) {
 index_t broadcast_offset(const InputView<4>& view, index_t b, index_t h, index_t i, index_t j) {
   const std::array<index_t, 4> at = {b, h, i, j};
   index_t offset = 0;
-  for (int axis = 0; axis < 4; ++axis) offset += view.shape[axis] == 1 ? 0 : at[axis] * view.stride[axis];
+  for (int axis = 0; axis < 4; ++axis) offset += view.shape(axis) == 1 ? 0 : at[axis] * view.stride(axis);
   return offset;
 }
 
@@ -39,9 +39,9 @@ void add_bias(const OnnxAttentionPlan& plan, const AttentionOptions& options, in
     const KeyRange keys = visible_range(plan, b, i);
     for (index_t j = 0; j < scores.shape(1); ++j) {
       C added = j >= keys.begin && j < keys.end ? C{0} : kHidden;
-      if (added == C{0} && bias) added = static_cast<const C*>(bias.data)[broadcast_offset(bias, b, h, i, j)];
+      if (added == C{0} && bias) added = static_cast<const C*>(bias.data())[broadcast_offset(bias, b, h, i, j)];
       if (added == C{0} && visible) {
-        added = static_cast<const bool*>(visible.data)[broadcast_offset(visible, b, h, i, j)] ? C{0} : kHidden;
+        added = static_cast<const bool*>(visible.data())[broadcast_offset(visible, b, h, i, j)] ? C{0} : kHidden;
       }
       scores(i, j) = added == kHidden ? kHidden : scores(i, j) + added;
     }

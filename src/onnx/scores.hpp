@@ -11,7 +11,7 @@ template <class C>
 BroadcastView core_mask(const OnnxView4& mask, Tensor<C, 4>& buffer) {
   BroadcastView result;
   if (mask.type == OnnxType::boolean || mask.type == onnx_type_of<C>) {
-    static_cast<InputView<4>&>(result) = core_input(mask);
+    result = core_input(mask);
   } else {
     buffer = converted<C>(mask);
     result = buffer.view();

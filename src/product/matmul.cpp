@@ -44,8 +44,8 @@ void check(const TensorView<const T, 2>& a, const MatmulPart<T>& part) {
 
 /// Whether a part is packed, and for the kernels at hand.
 template <class T>
-bool is_packed(const MatmulPart<T>& part) {
-  return part.packed != nullptr && *part.packed && part.packed->vector_lanes() == kernels::table<T>().vector_lanes;
+bool is_packed(const kernels::Table<T>& kernel, const MatmulPart<T>& part) {
+  return part.packed != nullptr && *part.packed && part.packed->vector_lanes() == kernel.vector_lanes;
 }
 
 /// Products whose packed side is `lanes` [num_lanes, k]: a, met by the rows of each part's b; or b of the only part,
@@ -176,15 +176,16 @@ template <class T>
 void run(const TensorView<const T, 2>& a, std::span<const MatmulPart<T>> parts, bool accumulate, Executor* threads) {
   index_t n = 0;
   std::vector<MatmulPart<T>> packed, others;
+  const kernels::Table<T>& kernel = kernels::table<T>();
   for (const MatmulPart<T>& part : parts) {
     check(a, part);
     n += part.c.shape(1);
-    (is_packed(part) ? packed : others).push_back(part);
+    (is_packed(kernel, part) ? packed : others).push_back(part);
   }
   if (a.shape(0) == 0 || n == 0) return;
   const double flops = 2.0 * static_cast<double>(a.shape(0)) * static_cast<double>(n) * static_cast<double>(a.shape(1));
   if (flops < kWorthThreads) threads = nullptr;
-  if (!packed.empty()) multiply_packed<T>(a, packed, accumulate, threads);
+  if (!packed.empty()) multiply_packed<T>(kernel, a, packed, accumulate, threads);
   if (!others.empty()) multiply<T>(a, others, accumulate, threads);
 }
 

@@ -17,8 +17,7 @@ namespace {
 constexpr index_t kRowsBytes = 256 * 1024;  // a block of rows: half an L2 (docs/performance.md)
 
 template <class T>
-Panels panels_of(index_t num_rows) {
-  const kernels::Table<T>& kernel = kernels::table<T>();
+Panels panels_of(const kernels::Table<T>& kernel, index_t num_rows) {
   return {num_rows, kernel.lanes, kernel.vector_lanes};
 }
 
@@ -31,8 +30,8 @@ struct Strip {
 
 /// The panels of all parts in about `count` strips.
 template <class T>
-std::vector<Strip<T>> strips_of(std::span<const MatmulPart<T>> parts, index_t count) {
-  const auto panels_in = [](const MatmulPart<T>& part) { return panels_of<T>(part.packed->rows()).count; };
+std::vector<Strip<T>> strips_of(const kernels::Table<T>& kernel, std::span<const MatmulPart<T>> parts, index_t count) {
+  const auto panels_in = [&](const MatmulPart<T>& part) { return panels_of(kernel, part.packed->rows()).count; };
   index_t total = 0;
   for (const MatmulPart<T>& part : parts) total += panels_in(part);
   std::vector<Strip<T>> strips;
@@ -57,12 +56,11 @@ index_t rows_per_block(index_t num_rows, index_t depth) {
 
 /// Columns [k, k + depth) of rows [row, row + num_rows) against a strip.
 template <class T>
-void multiply(const TensorView<const T, 2>& a, const Strip<T>& strip, index_t row, index_t num_rows, index_t k,
-              index_t depth, bool accumulate) {
-  const kernels::Table<T>& kernel = kernels::table<T>();
+void multiply(const kernels::Table<T>& kernel, const TensorView<const T, 2>& a, const Strip<T>& strip, index_t row,
+              index_t num_rows, index_t k, index_t depth, bool accumulate) {
   const MatmulPart<T>& part = *strip.part;
   const index_t n = part.packed->rows(), num_k = part.packed->columns();
-  const Panels panels = panels_of<T>(n);
+  const Panels panels = panels_of(kernel, n);
   for (index_t p = strip.first; p < strip.last; ++p) {
     const index_t lane = panels.begin(p), lanes = panels.lanes(p);
     const T* const panel = part.packed->data() + lane * num_k;
@@ -88,10 +86,10 @@ void multiply(const TensorView<const T, 2>& a, const Strip<T>& strip, index_t ro
 }  // namespace
 
 template <class T>
-PackedMatrix<T>::PackedMatrix(TensorView<const T, 2> b, Executor* threads)
-    : num_rows_(b.shape(0)), num_k_(b.shape(1)), vector_lanes_(kernels::table<T>().vector_lanes) {
+PackedMatrix<T>::PackedMatrix(TensorView<const T, 2> b, Executor* threads) : num_rows_(b.shape(0)), num_k_(b.shape(1)) {
   const kernels::Table<T>& kernel = kernels::table<T>();
-  const Panels panels = panels_of<T>(num_rows_);
+  vector_lanes_ = kernel.vector_lanes;
+  const Panels panels = panels_of(kernel, num_rows_);
   panels_ = Tensor<T, 1>({panels.vectors * vector_lanes_ * num_k_});
   run_tasks(threads, num_k_ == 0 ? 0 : panels.count, [&](index_t p, int) {
     kernel.pack_panel({.rows = &b(panels.begin(p), 0),
@@ -105,18 +103,18 @@ PackedMatrix<T>::PackedMatrix(TensorView<const T, 2> b, Executor* threads)
 }
 
 template <class T>
-void multiply_packed(const TensorView<const T, 2>& a, std::span<const MatmulPart<T>> parts, bool accumulate,
-                     Executor* threads) {
+void multiply_packed(const kernels::Table<T>& kernel, const TensorView<const T, 2>& a,
+                     std::span<const MatmulPart<T>> parts, bool accumulate, Executor* threads) {
   const index_t m = a.shape(0), num_k = a.shape(1);
   const index_t depth = std::clamp<index_t>(num_k, 1, kPanelDepth);
   const index_t rows = rows_per_block<T>(m, depth), num_blocks = ceil_div(m, rows);
   const index_t wanted = threads ? kProductTasksPerWorker * num_workers(threads) : 1;
-  const std::vector<Strip<T>> strips = strips_of(parts, wanted / num_blocks);
+  const std::vector<Strip<T>> strips = strips_of(kernel, parts, wanted / num_blocks);
   const auto num_strips = static_cast<index_t>(strips.size());
   for (index_t k = 0; k == 0 || k < num_k; k += depth) {
     run_tasks(threads, num_blocks * num_strips, [&](index_t task, int) {
       const index_t row = task / num_strips * rows;
-      multiply(a, strips[static_cast<std::size_t>(task % num_strips)], row, std::min(rows, m - row), k,
+      multiply(kernel, a, strips[static_cast<std::size_t>(task % num_strips)], row, std::min(rows, m - row), k,
                std::min(depth, num_k - k), accumulate);
     });
   }
@@ -124,7 +122,9 @@ void multiply_packed(const TensorView<const T, 2>& a, std::span<const MatmulPart
 
 template class PackedMatrix<float>;
 template class PackedMatrix<double>;
-template void multiply_packed(const TensorView<const float, 2>&, std::span<const MatmulPart<float>>, bool, Executor*);
-template void multiply_packed(const TensorView<const double, 2>&, std::span<const MatmulPart<double>>, bool, Executor*);
+template void multiply_packed(const kernels::Table<float>&, const TensorView<const float, 2>&,
+                              std::span<const MatmulPart<float>>, bool, Executor*);
+template void multiply_packed(const kernels::Table<double>&, const TensorView<const double, 2>&,
+                              std::span<const MatmulPart<double>>, bool, Executor*);
 
 }  // namespace multihead

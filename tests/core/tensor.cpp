@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "multihead/any_view.hpp"
+#include "multihead/broadcast_view.hpp"
 #include "tests/support/error_text.hpp"
 
 namespace multihead {
@@ -37,8 +37,8 @@ TEST(TensorView, AbsentIsFalseAndEmptyIsNot) {
 TEST(BroadcastView, AlignsAtTheRight) {
   float data[6] = {};
   const BroadcastView view(TensorView<float, 2>(data, {2, 3}));
-  EXPECT_EQ(view.shape, (std::array<index_t, 4>{1, 1, 2, 3}));
-  EXPECT_EQ(view.stride, (std::array<index_t, 4>{0, 0, 3, 1}));
+  EXPECT_EQ(view.shape(), (std::array<index_t, 4>{1, 1, 2, 3}));
+  EXPECT_EQ(view.stride(), (std::array<index_t, 4>{0, 0, 3, 1}));
 }
 
 TEST(Tensor, IsZeroAlignedAndMovable) {

@@ -9,6 +9,7 @@
 #include "multihead/error.hpp"
 #include "multihead/threads.hpp"
 #include "tests/support/attention_problem.hpp"
+#include "tests/support/edit_view.hpp"
 
 namespace multihead::test {
 namespace {
@@ -135,15 +136,22 @@ void spoil(AttentionProblem& problem, AttentionInput& input, AttentionOptions& o
   if (from.yes()) options.softcap = std::ldexp(from.byte() - 128.0, from.byte() - 128);
   if (from.yes()) options.dropout.probability = from.byte() / 200.0 - 0.1;
   if (from.yes()) options.mask.causal = from.any(Causal::at_offset);
-  InputView<4>* const views[] = {&input.q, &input.k, &input.v, &options.bias, &options.mask.visible};
-  InputView<4>& view = *views[from.below(5)];
-  const int axis = from.below(4);
-  const DType dtype = from.any(DType::i64);
-  switch (from.below(4)) {
-    case 0: view.shape[axis] = std::min<index_t>(view.shape[axis], from.below(9) - 1); break;
-    case 1: view.dtype = dtype_bytes(dtype) <= dtype_bytes(view.dtype) ? dtype : view.dtype; break;
-    case 2: view.present = false; break;
-    default: break;
+  const auto spoil_view = [&](auto& view) {
+    const int axis = from.below(4);
+    const DType dtype = from.any(DType::i64);
+    switch (from.below(4)) {
+      case 0: set_extent(view, axis, std::min<index_t>(view.shape(axis), from.below(9) - 1)); break;
+      case 1: set_dtype(view, dtype_bytes(dtype) <= dtype_bytes(view.dtype()) ? dtype : view.dtype()); break;
+      case 2: view = {}; break;
+      default: break;
+    }
+  };
+  switch (from.below(5)) {
+    case 0: spoil_view(input.q); break;
+    case 1: spoil_view(input.k); break;
+    case 2: spoil_view(input.v); break;
+    case 3: spoil_view(options.bias); break;
+    default: spoil_view(options.mask.visible);
   }
 }
 

@@ -56,10 +56,12 @@ struct TorchMasks {
   TorchMasks(const json& masks, index_t num_heads) {
     const bool has_mask = masks.contains("attn_mask"), has_padding = masks.contains("key_padding_mask");
     if (has_mask && masks["attn_mask"]["shape"].size() == 3) {
-      visible_of_head = visible_from_torch_attn_mask(dense<bool, 3>(masks["attn_mask"]).view(), num_heads);
+      const Tensor<bool, 3> hidden = dense<bool, 3>(masks["attn_mask"]);
+      visible_of_head = visible_from_torch_attn_mask(hidden, num_heads);
       options.mask.visible = visible_of_head.view();
     } else if (has_mask && masks["attn_mask"]["values"][0].is_boolean()) {
-      visible = visible_from_torch_attn_mask(dense<bool, 2>(masks["attn_mask"]));
+      const Tensor<bool, 2> hidden = dense<bool, 2>(masks["attn_mask"]);
+      visible = visible_from_torch_attn_mask(hidden);
       options.mask.visible = visible.view();
     } else if (has_mask) {  // both float: they add up
       const Tensor<T, 2> mask = dense<T, 2>(masks["attn_mask"]), padding = dense<T, 2>(masks["key_padding_mask"]);
@@ -71,7 +73,8 @@ struct TorchMasks {
       }
       options.bias = bias.view();
     } else if (has_padding) {
-      visible_of_head = visible_from_torch_key_padding_mask(dense<bool, 2>(masks["key_padding_mask"]));
+      const Tensor<bool, 2> hidden = dense<bool, 2>(masks["key_padding_mask"]);
+      visible_of_head = visible_from_torch_key_padding_mask(hidden);
       options.mask.visible = visible_of_head.view();
     }
   }

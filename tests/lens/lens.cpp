@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 
 #include "multihead/tensor.hpp"
 #include "support/error_text.hpp"
@@ -22,10 +23,12 @@ Tensor<float, 2> causal_uniform(index_t seqlen) {
   return probs;
 }
 
-Tensor<bool, 1> flags(std::initializer_list<bool> values) {
-  Tensor<bool, 1> result({static_cast<index_t>(values.size())});
-  std::copy(values.begin(), values.end(), result.data());
-  return result;
+/// A view lives as long as the test program.
+TokenFlags flags(std::initializer_list<bool> values) {
+  static std::deque<Tensor<bool, 1>> kept;
+  Tensor<bool, 1>& tensor = kept.emplace_back(std::array{static_cast<index_t>(values.size())});
+  std::copy(values.begin(), values.end(), tensor.data());
+  return tensor;
 }
 
 TEST(Entropy, OfACausalUniformMapIsTheLogarithmOfTheVisibleKeys) {
@@ -47,8 +50,9 @@ TEST(Entropy, OfPaddedQueriesIsLeftOutBySlicing) {
 }
 
 TEST(Entropy, OfNoRowIsNotANumberButNothing) {
-  EXPECT_FALSE(mean_entropy(Tensor<float, 2>({2, 3}).view()));
-  EXPECT_FALSE(mean_entropy(Tensor<float, 2>({0, 0}).view()));
+  const Tensor<float, 2> zeros({2, 3}), empty({0, 0});
+  EXPECT_FALSE(mean_entropy(zeros));
+  EXPECT_FALSE(mean_entropy(empty));
 }
 
 TEST(SpecialShare, IsTheMeanMassOnSpecialKeys) {
@@ -57,7 +61,8 @@ TEST(SpecialShare, IsTheMeanMassOnSpecialKeys) {
   probs(1, 2) = 1.0f;
   EXPECT_DOUBLE_EQ(*special_share(probs.view(), flags({true, false, true})), (0.75 + 1.0) / 2);
   EXPECT_DOUBLE_EQ(*special_share(probs.view(), {}), 0.0);
-  EXPECT_FALSE(special_share(Tensor<float, 2>({2, 3}).view(), {}));
+  const Tensor<float, 2> zeros({2, 3});
+  EXPECT_FALSE(special_share(zeros, {}));
 }
 
 TEST(SpecialShare, RefusesFlagsOfAnotherLength) {

@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "kernels/kernels.hpp"
+#include "multihead/instruction_set.hpp"
 #include "tests/support/error_rule.hpp"
 #include "tests/support/target.hpp"
 
@@ -14,27 +15,27 @@ class AttentionTarget : public testing::Test {
   // Whatever a test forced, the others run on what the whole program was told to.
   void TearDown() override {
     const char* const wanted = std::getenv("MULTIHEAD_TEST_TARGET");
-    force_target(wanted != nullptr ? wanted : runnable_targets().front());
+    set_instruction_set(wanted != nullptr ? wanted : instruction_sets().front());
   }
 };
 
 TEST_F(AttentionTarget, TheForcedOneRuns) {
-  const auto names = runnable_targets();
+  const auto names = instruction_sets();
   ASSERT_FALSE(names.empty());
   std::printf("targets of this machine:");
   for (const auto& name : names) std::printf(" %s", name.c_str());
   std::printf("\n");
   for (const auto& name : names) {
-    ASSERT_TRUE(force_target(name));
+    set_instruction_set(name);
+    EXPECT_EQ(instruction_set(), name);
     EXPECT_EQ(std::string("N_") + name, kernels::table<float>().target);
     EXPECT_EQ(std::string("N_") + name, kernels::table<double>().target);
   }
-  EXPECT_FALSE(force_target("NEON_OF_A_PC"));
 }
 
 TEST_F(AttentionTarget, EachIsExact) {
-  for (const auto& name : runnable_targets()) {
-    ASSERT_TRUE(force_target(name));
+  for (const auto& name : instruction_sets()) {
+    set_instruction_set(name);
     for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
       AttentionConfig config{.seqlen_q = 51,
                              .seqlen_kv = 133,
@@ -65,8 +66,8 @@ TEST_F(AttentionTarget, EachIsExact) {
 TEST_F(AttentionTarget, DropoutKeepsTheSameElements) {
   const AttentionProblem problem({.seqlen_q = 30, .seqlen_kv = 150, .dropout = 0.5}, run_seed());
   std::vector<double> first;
-  for (const auto& name : runnable_targets()) {
-    ASSERT_TRUE(force_target(name));
+  for (const auto& name : instruction_sets()) {
+    set_instruction_set(name);
     const auto out = problem.forward(core_engine()).out.values();
     if (first.empty()) first = out;
     for (std::size_t n = 0; n < out.size(); ++n) ASSERT_NEAR(out[n], first[n], 1e-5);

@@ -50,26 +50,16 @@ class AnyTensor {
   index_t size() const { return std::accumulate(shape_.begin(), shape_.end(), index_t{1}, std::multiplies<>()); }
 
   InputView<R> in() const {
-    InputView<R> view;
-    fill(view, static_cast<const void*>(bytes_.data() + offset_ * dtype_bytes(dtype_)));
-    return view;
+    if (!present_) return {};
+    return {bytes_.data() + offset_ * dtype_bytes(dtype_), dtype_, shape_, stride_};
   }
   OutputView<R> out() {
-    OutputView<R> view;
-    fill(view, static_cast<void*>(bytes_.data() + offset_ * dtype_bytes(dtype_)));
-    return view;
+    if (!present_) return {};
+    return {bytes_.data() + offset_ * dtype_bytes(dtype_), dtype_, shape_, stride_};
   }
   /// As a bias, a boolean mask, or the gradient of a bias.
-  BroadcastView broadcast() const requires(R == 4) {
-    BroadcastView view;
-    static_cast<InputView<4>&>(view) = in();
-    return view;
-  }
-  BroadcastOutput broadcast_out() requires(R == 4) {
-    BroadcastOutput view;
-    static_cast<OutputView<4>&>(view) = out();
-    return view;
-  }
+  BroadcastView broadcast() const requires(R == 4) { return in(); }
+  BroadcastOutput broadcast_out() requires(R == 4) { return out(); }
 
   std::array<index_t, R> index_of(index_t position) const {
     std::array<index_t, R> index{};
@@ -107,14 +97,6 @@ class AnyTensor {
   }
 
  private:
-  template <class View, class Data>
-  void fill(View& view, Data data) const {
-    view.data = data;
-    view.dtype = dtype_;
-    view.shape = shape_;
-    view.stride = stride_;
-    view.present = present_;
-  }
   index_t element(const std::array<index_t, R>& index) const {
     return std::inner_product(index.begin(), index.end(), stride_.begin(), offset_);
   }

@@ -9,6 +9,7 @@
 
 #include "multihead/error.hpp"
 #include "tests/support/attention_problem.hpp"
+#include "tests/support/edit_view.hpp"
 
 namespace multihead::test {
 
@@ -53,8 +54,9 @@ class AttentionErrors : public testing::Test {
 
   /// Makes q, k, v and the outputs those of two packed sequences: 2 + 1 queries, 1 + 4 keys, one batch.
   void pack() {
-    for (auto* view : {&input.q, &input.k, &input.v}) view->shape[0] = 1;
-    output.out.shape[0] = output.row_max.shape[0] = output.row_sum.shape[0] = output.lse.shape[0] = 1;
+    for (auto* view : {&input.q, &input.k, &input.v}) set_extent(*view, 0, 1);
+    for (auto* view : {&output.row_max, &output.row_sum, &output.lse}) set_extent(*view, 0, 1);
+    set_extent(output.out, 0, 1);
     output.probs = {};
     options.bias = {};
     options.mask.visible = {};

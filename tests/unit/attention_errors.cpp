@@ -17,43 +17,44 @@ TEST_F(AttentionErrors, AValidCallIsNotRefused) {
 TEST_F(AttentionErrors, Inputs) {
   refuse([&] { input.q = {}; },
          "ShapeError attention_forward: q, k and v must be given, got q=absent, k=given, v=given");
-  refuse([&] { input.k.dtype = DType::f64; },
+  refuse([&] { set_dtype(input.k, DType::f64); },
          "UnsupportedError attention_forward: q, k, v and out must be f32, bf16 or f16, or all f64, got q=f32-like, "
          "k=f64");
-  refuse([&] { input.q.dtype = DType::f64; },
+  refuse([&] { set_dtype(input.q, DType::f64); },
          "UnsupportedError attention_forward: q, k, v and out must be f32, bf16 or f16, or all f64, got q=f64, k=f32");
-  refuse([&] { input.v.dtype = DType::boolean; },
+  refuse([&] { set_dtype(input.v, DType::boolean); },
          "UnsupportedError attention_forward: q, k, v and out must be f32, bf16 or f16, or all f64, got q=f32-like, "
          "v=bool");
-  refuse([&] { input.q.dtype = DType::i64; },
+  refuse([&] { set_dtype(input.q, DType::i64); },
          "UnsupportedError attention_forward: q, k, v and out must be f32, bf16 or f16, or all f64, got q=f32-like, "
          "q=i64");
-  refuse([&] { input.q.shape[1] = -1; },
+  refuse([&] { set_extent(input.q, 1, -1); },
          "ShapeError attention_forward: extents must not be negative, got q=[2, -1, 4, 8]");
-  refuse([&] { input.k.shape[3] = 7; },
+  refuse([&] { set_extent(input.k, 3, 7); },
          "ShapeError attention_forward: q and k must have the same head_dim, got q=[2, 3, 4, 8], k=[2, 5, 2, 7]");
-  refuse([&] { input.v.shape[1] = 4; },
+  refuse([&] { set_extent(input.v, 1, 4); },
          "ShapeError attention_forward: k and v must agree in batch, seqlen_kv and num_kv_heads, got k=[2, 5, 2, 8], "
          "v=[2, 4, 2, 6]");
-  refuse([&] { input.v.shape[2] = 4; },
+  refuse([&] { set_extent(input.v, 2, 4); },
          "ShapeError attention_forward: k and v must agree in batch, seqlen_kv and num_kv_heads, got k=[2, 5, 2, 8], "
          "v=[2, 5, 4, 6]");
-  refuse([&] { input.q.shape[0] = 3; },
+  refuse([&] { set_extent(input.q, 0, 3); },
          "ShapeError attention_forward: q and k must have the same batch, got q=[3, 3, 4, 8], k=[2, 5, 2, 8]");
-  refuse([&] { input.q.shape[2] = 0; }, "ShapeError attention_forward: num_heads must be at least 1, got num_heads=0");
-  refuse([&] { input.k.shape[2] = input.v.shape[2] = 0; },
+  refuse([&] { set_extent(input.q, 2, 0); },
+         "ShapeError attention_forward: num_heads must be at least 1, got num_heads=0");
+  refuse([&] { set_extent(input.k, 2, 0), set_extent(input.v, 2, 0); },
          "ShapeError attention_forward: num_kv_heads must be at least 1, got num_heads=4, num_kv_heads=0");
-  refuse([&] { input.q.shape[3] = input.k.shape[3] = 0; },
+  refuse([&] { set_extent(input.q, 3, 0), set_extent(input.k, 3, 0); },
          "ShapeError attention_forward: head_dim must be at least 1, got head_dim=0");
-  refuse([&] { input.v.shape[3] = 0; },
+  refuse([&] { set_extent(input.v, 3, 0); },
          "ShapeError attention_forward: head_dim_v must be at least 1, got head_dim_v=0");
-  refuse([&] { input.q.stride[3] = 2; },
+  refuse([&] { set_stride(input.q, 3, 2); },
          "ShapeError attention_forward: the last axis must be contiguous, got tensor=q, stride=2; copy it, or view it "
          "with the feature axis last");
-  refuse([&] { input.v.stride[3] = 0; },
+  refuse([&] { set_stride(input.v, 3, 0); },
          "ShapeError attention_forward: the last axis must be contiguous, got tensor=v, stride=0; copy it, or view it "
          "with the feature axis last");
-  refuse([&] { input.q.shape[2] = 5; },
+  refuse([&] { set_extent(input.q, 2, 5); },
          "ShapeError attention_forward: num_heads must be a multiple of num_kv_heads, got num_heads=5, num_kv_heads=2; "
          "options.kv_head_of gives any other grouping");
 }
@@ -77,37 +78,37 @@ TEST_F(AttentionErrors, HeadMap) {
 
 TEST_F(AttentionErrors, Outputs) {
   refuse([&] { output.out = {}; }, "ShapeError attention_forward: out must be given, got out=absent");
-  refuse([&] { output.out.dtype = DType::f64; },
+  refuse([&] { set_dtype(output.out, DType::f64); },
          "UnsupportedError attention_forward: q, k, v and out must be f32, bf16 or f16, or all f64, got q=f32-like, "
          "out=f64");
-  refuse([&] { output.out.dtype = DType::boolean; },
+  refuse([&] { set_dtype(output.out, DType::boolean); },
          "UnsupportedError attention_forward: q, k, v and out must be f32, bf16 or f16, or all f64, got q=f32-like, "
          "out=bool");
-  refuse([&] { output.out.shape[3] = 8; },
+  refuse([&] { set_extent(output.out, 3, 8); },
          "ShapeError attention_forward: out must be [B, Sq, H, Dv], got out=[2, 3, 4, 8], [B, Sq, H, Dv]=[2, 3, 4, 6]");
-  refuse([&] { output.out.stride[3] = 2; },
+  refuse([&] { set_stride(output.out, 3, 2); },
          "ShapeError attention_forward: the last axis must be contiguous, got tensor=out, stride=2; copy it, or view "
          "it with the feature axis last");
-  refuse([&] { output.out.stride[1] = 0; },
+  refuse([&] { set_stride(output.out, 1, 0); },
          "ShapeError attention_forward: an output must not be expanded, got tensor=out, shape=[2, 3, 4, 6], "
          "stride=[72, 0, 6, 1]");
-  refuse([&] { output.out.data = const_cast<void*>(input.q.data); },
+  refuse([&] { set_data(output.out, const_cast<void*>(input.q.data())); },
          "ShapeError attention_forward: out must not overlap the input, got out=the buffer of q, k or v");
-  refuse([&] { output.row_max.dtype = DType::f64; },
+  refuse([&] { set_dtype(output.row_max, DType::f64); },
          "UnsupportedError attention_forward: row_max must be f32, got row_max=f64");
-  refuse([&] { output.row_sum.shape[2] = 4; },
+  refuse([&] { set_extent(output.row_sum, 2, 4); },
          "ShapeError attention_forward: row_sum must be [B, H, Sq], got row_sum=[2, 4, 4], [B, H, Sq]=[2, 4, 3]");
-  refuse([&] { output.lse.stride[1] = 0; },
+  refuse([&] { set_stride(output.lse, 1, 0); },
          "ShapeError attention_forward: an output must not be expanded, got tensor=lse, shape=[2, 4, 3], stride=[12, "
          "0, 1]");
-  refuse([&] { output.probs.dtype = DType::bf16; },
+  refuse([&] { set_dtype(output.probs, DType::bf16); },
          "UnsupportedError attention_forward: probs must be f32, got probs=bf16");
-  refuse([&] { output.probs.shape[1] = 3; },
+  refuse([&] { set_extent(output.probs, 1, 3); },
          "ShapeError attention_forward: probs must be [B, heads, rows, Skv] of the selection, got probs=[2, 3, 3, 5], "
          "wanted=[2, 4, 3, 5]");
-  refuse([&] { output.probs.stride[3] = 2; },
+  refuse([&] { set_stride(output.probs, 3, 2); },
          "ShapeError attention_forward: the last axis must be contiguous, got tensor=probs, stride=2");
-  refuse([&] { output.probs.stride[0] = 0; },
+  refuse([&] { set_stride(output.probs, 0, 0); },
          "ShapeError attention_forward: an output must not be expanded, got tensor=probs, shape=[2, 4, 3, 5], "
          "stride=[0, 15, 5, 1]");
   refuse(
@@ -164,18 +165,18 @@ TEST_F(AttentionErrors, Masks) {
         options.mask.seqlen_q = view_of(extra = {3, 4});
       },
       "ShapeError attention_forward: seqlen_q must lie in [0, extent], got b=1, seqlen_q=4, extent=3");
-  refuse([&] { options.mask.visible.dtype = DType::f32; },
+  refuse([&] { set_dtype(options.mask.visible, DType::f32); },
          "UnsupportedError attention_forward: mask.visible must be bool, got visible=f32; a float mask is a bias: "
          "options.bias");
-  refuse([&] { options.mask.visible.shape[3] = 4; },
+  refuse([&] { set_extent(options.mask.visible, 3, 4); },
          "ShapeError attention_forward: visible must broadcast to [B, H, Sq, Skv], got visible=[2, 4, 3, 4], [B, H, "
          "Sq, Skv]=[2, 4, 3, 5]");
-  refuse([&] { options.bias.dtype = DType::boolean; },
+  refuse([&] { set_dtype(options.bias, DType::boolean); },
          "UnsupportedError attention_forward: bias must be f32, got bias=bool; a boolean mask goes into "
          "options.mask.visible");
-  refuse([&] { options.bias.dtype = DType::bf16; },
+  refuse([&] { set_dtype(options.bias, DType::bf16); },
          "UnsupportedError attention_forward: bias must be f32, got bias=bf16");
-  refuse([&] { options.bias.shape[1] = 2; },
+  refuse([&] { set_extent(options.bias, 1, 2); },
          "ShapeError attention_forward: bias must broadcast to [B, H, Sq, Skv], got bias=[2, 2, 3, 5], [B, H, Sq, "
          "Skv]=[2, 4, 3, 5]");
 }
@@ -206,14 +207,14 @@ TEST_F(AttentionErrors, Scalars) {
         options.dropout.sequence_ids = view_of(extra = {0, index_t{1} << 32});
       },
       "ShapeError attention_forward: sequence_ids must lie in [0, 2^32), got b=1, sequence_id=4294967296");
-  refuse([&] { options.alibi_slopes.dtype = DType::f64; },
+  refuse([&] { set_dtype(options.alibi_slopes, DType::f64); },
          "UnsupportedError attention_forward: alibi_slopes must be f32, got alibi_slopes=f64");
   refuse(
-      [&] { options.alibi_slopes.shape[0] = 3; },
+      [&] { set_extent(options.alibi_slopes, 0, 3); },
       "ShapeError attention_forward: alibi_slopes must have one entry a query head, got alibi_slopes=3, num_heads=4");
-  refuse([&] { options.sinks.dtype = DType::f16; },
+  refuse([&] { set_dtype(options.sinks, DType::f16); },
          "UnsupportedError attention_forward: sinks must be f32, got sinks=f16");
-  refuse([&] { options.sinks.shape[0] = 2; },
+  refuse([&] { set_extent(options.sinks, 0, 2); },
          "ShapeError attention_forward: sinks must have one entry a query head, got sinks=2, num_heads=4");
 }
 
@@ -241,7 +242,7 @@ TEST_F(AttentionErrors, Packed) {
   refuse(
       [&] {
         pack();
-        input.q.shape[0] = input.k.shape[0] = input.v.shape[0] = 2;
+        set_extent(input.q, 0, 2), set_extent(input.k, 0, 2), set_extent(input.v, 0, 2);
       },
       "ShapeError attention_forward: packed q, k and v must have batch 1, got q=[2, 3, 4, 8], k=[2, 5, 2, 8]");
   refuse(
@@ -288,7 +289,7 @@ TEST_F(AttentionErrors, Packed) {
   refuse(
       [&] {
         pack();
-        output.out.shape[0] = 2;
+        set_extent(output.out, 0, 2);
       },
       "ShapeError attention_forward: out must be [1, total_q, H, Dv], got out=[2, 3, 4, 6], [1, total_q, H, Dv]=[1, 3, "
       "4, 6]");

@@ -34,19 +34,7 @@ class Fenced {
   Fenced& operator=(const Fenced&) = delete;
   ~Fenced() { munmap(memory_, size_); }
 
-  OutputView<4> view() const {
-    OutputView<4> view;
-    view.data = data_;
-    view.dtype = dtype_;
-    view.shape = shape_;
-    view.present = true;
-    index_t step = 1;
-    for (std::size_t axis = 4; axis-- > 0;) {
-      view.stride[axis] = step;
-      step *= shape_[axis];
-    }
-    return view;
-  }
+  OutputView<4> view() const { return {data_, dtype_, shape_}; }
   std::vector<double> values() const { return reference::read<double, 4>(view()).values; }
 
  private:
@@ -81,13 +69,12 @@ TEST(AttentionMemory, NothingBesideAViewIsRead) {
           const Fenced out(expected.out, at_end), probs(expected.probs, at_end), dq(gradients.dq, at_end),
               dk(gradients.dk, at_end), dv(gradients.dv, at_end), dbias(gradients.dbias, at_end);
           AttentionOptions options = problem.options();
-          static_cast<InputView<4>&>(options.bias) = bias.view();
-          static_cast<InputView<4>&>(options.mask.visible) = visible.view();
+          options.bias = bias.view();
+          options.mask.visible = visible.view();
           attention_forward({q.view(), k.view(), v.view()}, {.out = out.view(), .probs = probs.view()}, options);
           EXPECT_EQ(out.values(), expected.out.values());
           EXPECT_EQ(probs.values(), expected.probs.values());
-          BroadcastOutput dbias_view;
-          static_cast<OutputView<4>&>(dbias_view) = dbias.view();
+          const BroadcastOutput dbias_view = dbias.view();
           attention_backward({q.view(), k.view(), v.view(), expected.out.in(), expected.row_max.in(),
                               expected.row_sum.in(), dout.view()},
                              {.dq = dq.view(), .dk = dk.view(), .dv = dv.view(), .dbias = dbias_view}, options);

@@ -8,6 +8,7 @@
 #include "multihead/threads.hpp"
 #include "reference/attention.hpp"
 #include "tests/support/attention_problem.hpp"
+#include "tests/support/edit_view.hpp"
 #include "tests/support/small_attention.hpp"
 
 namespace multihead::test {
@@ -114,23 +115,23 @@ TEST(AttentionMerge, ErrorsNameRuleAndNumbers) {
   };
   refuse([](auto& x, auto&, auto&) { x.lse = {}; },
          "ShapeError attention_merge: out and lse must be given, got a.out=given, a.lse=absent");
-  refuse([](auto& x, auto&, auto&) { x.out.dtype = DType::bf16; },
+  refuse([](auto& x, auto&, auto&) { set_dtype(x.out, DType::bf16); },
          "UnsupportedError attention_merge: out must be f32 or f64, got a.out=bf16");
-  refuse([](auto& x, auto&, auto&) { x.lse.dtype = DType::f64; },
+  refuse([](auto& x, auto&, auto&) { set_dtype(x.lse, DType::f64); },
          "UnsupportedError attention_merge: lse must have the dtype of out, got a.lse=f64, a.out=f32");
   refuse(
       [](auto& x, auto&, auto&) {
-        x.lse.shape = {2, 3, 4};
+        x.lse = {x.lse.data(), x.lse.dtype(), {2, 3, 4}, x.lse.stride()};
       },
       "ShapeError attention_merge: lse must be [B, H, Sq] of out [B, Sq, H, Dv], got a.lse=[2, 3, 4], a.out=[2, 3, 4, "
       "5]");
   refuse([](auto&, auto& y, auto&) { y.out = {}; },
          "ShapeError attention_merge: b.out must be given, got b.out=absent");
-  refuse([](auto&, auto& y, auto&) { y.out.shape[3] = 6; },
+  refuse([](auto&, auto& y, auto&) { set_extent(y.out, 3, 6); },
          "ShapeError attention_merge: b.out must have the shape of a.out, got b.out=[2, 3, 4, 6], a.out=[2, 3, 4, 5]");
-  refuse([](auto&, auto& y, auto&) { y.lse.dtype = DType::f64; },
+  refuse([](auto&, auto& y, auto&) { set_dtype(y.lse, DType::f64); },
          "UnsupportedError attention_merge: b.lse must have the dtype of a.lse, got b.lse=f64, a.lse=f32");
-  refuse([](auto&, auto&, auto& o) { o.out.shape[0] = 1; },
+  refuse([](auto&, auto&, auto& o) { set_extent(o.out, 0, 1); },
          "ShapeError attention_merge: output.out must have the shape of a.out, got output.out=[1, 3, 4, 5], "
          "a.out=[2, 3, 4, 5]");
   refuse([&](auto&, auto&, auto& o) { o.row_sum = lse.out(); },

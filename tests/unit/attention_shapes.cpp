@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include "tests/support/edit_view.hpp"
 #include "tests/support/error_rule.hpp"
 #include "tests/support/small_attention.hpp"
 
@@ -44,8 +45,7 @@ TEST(AttentionShapes, ExpandedAndReversedAxes) {
   AttentionProblem shared(config, run_seed());
   const auto expected = shared.forward(core_engine()).out.values();
   InputView<4> k = shared.k.in(), v = shared.v.in();
-  k.shape[2] = v.shape[2] = 4;
-  k.stride[2] = v.stride[2] = 0;
+  for (InputView<4>* view : {&k, &v}) set_extent(*view, 2, 4), set_stride(*view, 2, 0);
   AnyTensor<4> out(DType::f32, {2, 9, 4, 8});
   attention_forward({.q = shared.q.in(), .k = k, .v = v}, {.out = out.out()});
   EXPECT_EQ(out.values(), expected);
@@ -62,9 +62,9 @@ TEST(AttentionShapes, ExpandedAndReversedAxes) {
   backwards.bias.generate([&](auto index) { return forwards.bias.get(reversed(index, 3, 13)); });
   backwards.visible.generate([&](auto index) { return forwards.visible.get(reversed(index, 3, 13)); });
   const auto flip = [](auto view, int axis) {
-    view.data =
-        static_cast<const char*>(view.data) + (view.shape[axis] - 1) * view.stride[axis] * dtype_bytes(view.dtype);
-    view.stride[axis] = -view.stride[axis];
+    const index_t last = (view.shape(axis) - 1) * view.stride(axis) * dtype_bytes(view.dtype());
+    view = {static_cast<const char*>(view.data()) + last, view.dtype(), view.shape(), view.stride()};
+    set_stride(view, axis, -view.stride(axis));
     return view;
   };
   AttentionOptions options = forwards.options();

@@ -180,7 +180,8 @@ TEST(Activation, SinglePrecisionFollowsDouble) {
   Tensor<double, 2> exact({1, kCount});
   for (const Activation activation : {Activation::relu, Activation::gelu, Activation::gelu_tanh}) {
     activation_forward<float>(activation, x.view(), y);
-    activation_forward<double>(activation, widen(x).view(), exact);
+    const Tensor<double, 2> wide = widen(x);
+    activation_forward<double>(activation, wide, exact);
     for (index_t j = 0; j < kCount; ++j) {
       EXPECT_NEAR(y(0, j), exact(0, j), 3e-7 * std::max(1.0, std::abs(exact(0, j)))) << x(0, j);
     }

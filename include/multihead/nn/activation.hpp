@@ -19,14 +19,14 @@ enum class Activation : std::uint8_t { relu, gelu, gelu_tanh };
 /// @param y  the shape of x, last axis contiguous; overwritten; may be x
 /// @throws ShapeError  before anything is written
 template <class T>
-void activation_forward(Activation activation, TensorView<const T, 2> x, TensorView<T, 2> y,
-                        Executor* threads = nullptr);
+MULTIHEAD_API void activation_forward(Activation activation, TensorView<const T, 2> x, TensorView<T, 2> y,
+                                      Executor* threads = nullptr);
 
 /// dx = dy * activation'(x). The derivative of relu at 0 is 0.
 /// @param x   what the forward was given
 /// @param dx  the shape of x, last axis contiguous; overwritten; may be dy or x
 template <class T>
-void activation_backward(Activation activation, TensorView<const T, 2> x, TensorView<const T, 2> dy,
-                         TensorView<T, 2> dx, Executor* threads = nullptr);
+MULTIHEAD_API void activation_backward(Activation activation, TensorView<const T, 2> x, TensorView<const T, 2> dy,
+                                       TensorView<T, 2> dx, Executor* threads = nullptr);
 
 }  // namespace multihead::nn

@@ -50,28 +50,28 @@ NamedViews<T> views_of(const NamedTensors<T>& tensors) {
 /// The configuration that tensors in torch's layout were made with; num_heads, zero_attn and dropout are not in them.
 /// @throws CheckpointError  if a tensor is missing or has another rank
 template <class T>
-MultiHeadConfig torch_config(const NamedViews<T>& tensors, index_t num_heads);
+MULTIHEAD_API MultiHeadConfig torch_config(const NamedViews<T>& tensors, index_t num_heads);
 
 /// Fills layer.parameters().
 /// @throws UnsupportedError  if the layout cannot hold such a layer
 /// @throws CheckpointError   if a tensor is missing, has another shape, or is none of the layout; nothing is changed
 /// then
 template <class T>
-void load_layout(AttentionLayout layout, const NamedViews<T>& tensors, MultiHeadAttention<T>& layer);
+MULTIHEAD_API void load_layout(AttentionLayout layout, const NamedViews<T>& tensors, MultiHeadAttention<T>& layer);
 
 /// @throws UnsupportedError  if the layout cannot hold such a layer
 template <class T>
-NamedTensors<T> save_layout(AttentionLayout layout, const MultiHeadAttention<T>& layer);
+MULTIHEAD_API NamedTensors<T> save_layout(AttentionLayout layout, const MultiHeadAttention<T>& layer);
 
 // torch's nn.MultiheadAttention says True = hidden in its boolean masks. These turn them into Mask::visible, where
 // true = seen. (Its float masks are added, as AttentionOptions::bias is; scaled_dot_product_attention says True =
 // seen.)
 
 /// attn_mask [Sq, Skv] -> visible [Sq, Skv]
-Tensor<bool, 2> visible_from_torch_attn_mask(TensorView<const bool, 2> hidden);
+MULTIHEAD_API Tensor<bool, 2> visible_from_torch_attn_mask(TensorView<const bool, 2> hidden);
 /// attn_mask [B*H, Sq, Skv] -> visible [B, H, Sq, Skv]. @throws ShapeError  unless num_heads divides the first axis
-Tensor<bool, 4> visible_from_torch_attn_mask(TensorView<const bool, 3> hidden, index_t num_heads);
+MULTIHEAD_API Tensor<bool, 4> visible_from_torch_attn_mask(TensorView<const bool, 3> hidden, index_t num_heads);
 /// key_padding_mask [B, Skv] -> visible [B, 1, 1, Skv]
-Tensor<bool, 4> visible_from_torch_key_padding_mask(TensorView<const bool, 2> hidden);
+MULTIHEAD_API Tensor<bool, 4> visible_from_torch_key_padding_mask(TensorView<const bool, 2> hidden);
 
 }  // namespace multihead::nn

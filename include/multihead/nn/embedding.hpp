@@ -7,7 +7,7 @@ namespace multihead::nn {
 
 /// A table of learned rows. T is float or double.
 template <class T>
-struct Embedding {
+struct MULTIHEAD_API Embedding {
   Tensor<T, 2> weight;  ///< [num_rows, features]
 
   Embedding() = default;

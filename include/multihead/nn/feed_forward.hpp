@@ -16,7 +16,7 @@ struct FeedForwardActivations {
 
 /// The position-wise network of Vaswani et al. 2017, section 3.3. T is float or double.
 template <class T>
-struct FeedForward {
+struct MULTIHEAD_API FeedForward {
   Linear<T> up;    ///< [hidden_features, features]
   Linear<T> down;  ///< [features, hidden_features]
   Activation activation = Activation::relu;

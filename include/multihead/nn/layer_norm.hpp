@@ -9,7 +9,7 @@ namespace multihead::nn {
 /// T is float or double. Mean and variance are accumulated in double, in two passes: an offset common to all features
 /// costs no accuracy. Source: Ba, Kiros & Hinton 2016, eq. 3.
 template <class T>
-struct LayerNorm {
+struct MULTIHEAD_API LayerNorm {
   Tensor<T, 1> weight;  ///< [features]
   Tensor<T, 1> bias;    ///< [features]
   double epsilon = 1e-5;

@@ -9,7 +9,7 @@ namespace multihead::nn {
 
 /// T is float or double. The parameters, and with the same type their gradients.
 template <class T>
-struct Linear {
+struct MULTIHEAD_API Linear {
   Tensor<T, 2> weight;            ///< [out_features, in_features]
   Tensor<T, 1> bias;              ///< [out_features]; without data where the layer has none
   PackedMatrix<T> packed_weight;  ///< a copy that forward reads in place of weight, unless it is empty

@@ -83,7 +83,7 @@ enum class RemoveAll : std::uint8_t { refuse, allow };
 
 /// T is float or double.
 template <class T>
-class MultiHeadAttention {
+class MULTIHEAD_API MultiHeadAttention {
  public:
   /// All parameters are zero, norm weights one: initialize() or fill parameters().
   /// @throws ShapeError  if the configuration contradicts itself

@@ -52,7 +52,7 @@ struct RopeTable {
 };
 
 /// The frequencies of one configuration.
-class Rope {
+class MULTIHEAD_API Rope {
  public:
   /// @throws ShapeError  if rotary_dim is odd, below 2 or above head_dim, or a number is out of its range
   Rope(const RopeConfig& config, index_t head_dim);
@@ -88,16 +88,16 @@ struct RopeAngles {
 /// @throws ShapeError  if extents disagree or 2 * extent of cos is above D, before anything is written
 /// Cost 3*B*S*H*R flops.
 template <class T>
-void rope_apply(TensorView<const T, 4> x, TensorView<T, 4> y, const RopeAngles<T>& angles);
+MULTIHEAD_API void rope_apply(TensorView<const T, 4> x, TensorView<T, 4> y, const RopeAngles<T>& angles);
 
 /// The gradient: dx = rotation^T(dy), the turn by the opposite angle. dx may be dy itself.
 template <class T>
-void rope_backward(TensorView<const T, 4> dy, TensorView<T, 4> dx, const RopeAngles<T>& angles);
+MULTIHEAD_API void rope_backward(TensorView<const T, 4> dy, TensorView<T, 4> dx, const RopeAngles<T>& angles);
 
 /// Moves cached keys that were turned for their positions to other ones: those of tokens [begin, length) of a sequence
 /// by `delta` positions, and next_position with them. Shifts add up, as angles do.
 /// @throws ShapeError, UnsupportedError  before anything is turned: a begin that is not in [0, length], a head_dim
 ///         below rotary_dim, dynamic scaling, too few free pages to copy shared ones
-void rope_shift(const Rope& rope, KvCache& cache, index_t sequence, index_t begin, index_t delta);
+MULTIHEAD_API void rope_shift(const Rope& rope, KvCache& cache, index_t sequence, index_t begin, index_t delta);
 
 }  // namespace multihead::nn

@@ -25,11 +25,11 @@ struct OnnxCaseResult {
 };
 
 /// Runs all data sets of the case. What the model or its files throw becomes a failed result with the error's text.
-OnnxCaseResult run_onnx_case(const std::filesystem::path& folder, const OnnxTolerance& tolerance = {},
-                             Executor* threads = nullptr);
+MULTIHEAD_API OnnxCaseResult run_onnx_case(const std::filesystem::path& folder, const OnnxTolerance& tolerance = {},
+                                           Executor* threads = nullptr);
 
 /// `folder` if it holds a model.onnx, else its subfolders that do, by name.
 /// @throws CheckpointError  if there is none
-std::vector<std::filesystem::path> find_onnx_cases(const std::filesystem::path& folder);
+MULTIHEAD_API std::vector<std::filesystem::path> find_onnx_cases(const std::filesystem::path& folder);
 
 }  // namespace multihead

@@ -39,10 +39,10 @@ struct NamedOnnxTensor {
 /// Reads a serialised ModelProto.
 /// @throws CheckpointError   if the file is missing, damaged or contradicts itself
 /// @throws UnsupportedError  if it needs what is not read: external data, sparse tensors, strings
-OnnxGraph load_onnx_graph(const std::filesystem::path& path);
+MULTIHEAD_API OnnxGraph load_onnx_graph(const std::filesystem::path& path);
 
 /// Reads a serialised TensorProto.
 /// @throws CheckpointError, UnsupportedError  as load_onnx_graph
-NamedOnnxTensor load_onnx_tensor(const std::filesystem::path& path);
+MULTIHEAD_API NamedOnnxTensor load_onnx_tensor(const std::filesystem::path& path);
 
 }  // namespace multihead

@@ -16,7 +16,7 @@ namespace multihead {
 /// @throws CheckpointError   if the graph contradicts itself or the number of inputs
 /// @throws UnsupportedError  if a node is of another operator or has an attribute that is not known
 /// @throws ShapeError        as onnx_attention and onnx_rotary_embedding
-std::vector<OnnxTensor> run_onnx_graph(const OnnxGraph& graph, std::span<const OnnxView> inputs,
-                                       Executor* threads = nullptr);
+MULTIHEAD_API std::vector<OnnxTensor> run_onnx_graph(const OnnxGraph& graph, std::span<const OnnxView> inputs,
+                                                     Executor* threads = nullptr);
 
 }  // namespace multihead

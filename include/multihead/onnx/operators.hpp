@@ -77,7 +77,8 @@ struct OnnxAttentionOutput {
 /// Cost     that of attention_forward; modes 0 to 2 of qk_matmul_output add one q k^T (2*B*Hq*Sq*total*D flops).
 /// Memory   the outputs; past ++ new where a past is given; copies of inputs only where their type must change.
 /// Source   ONNX operator schema, ai.onnx Attention versions 23 to 25.
-OnnxAttentionOutput onnx_attention(const OnnxAttentionInput& input, const OnnxAttentionOptions& options = {});
+MULTIHEAD_API OnnxAttentionOutput onnx_attention(const OnnxAttentionInput& input,
+                                                 const OnnxAttentionOptions& options = {});
 
 struct OnnxRotaryInput {
   OnnxView x;                  ///< [B, H, S, D] or [B, S, H*D]; f16, bf16 or f32
@@ -96,6 +97,6 @@ struct OnnxRotaryOptions {
 /// @returns a tensor of the type and shape of x
 /// @throws ShapeError, UnsupportedError  as onnx_attention
 /// Source   ONNX operator schema, ai.onnx RotaryEmbedding version 23; Su et al. 2021, eq. 34.
-OnnxTensor onnx_rotary_embedding(const OnnxRotaryInput& input, const OnnxRotaryOptions& options = {});
+MULTIHEAD_API OnnxTensor onnx_rotary_embedding(const OnnxRotaryInput& input, const OnnxRotaryOptions& options = {});
 
 }  // namespace multihead

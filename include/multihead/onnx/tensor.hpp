@@ -28,10 +28,10 @@ enum class OnnxType : std::int32_t {
 };
 
 /// Bytes of one element; 0 for a number that is not one of OnnxType.
-index_t onnx_type_bytes(OnnxType type);
+MULTIHEAD_API index_t onnx_type_bytes(OnnxType type);
 
 /// "f32", "i64", "bool", ..: as it stands in error texts.
-const char* onnx_type_name(OnnxType type);
+MULTIHEAD_API const char* onnx_type_name(OnnxType type);
 
 /// onnx_type_of<T>: the OnnxType of a C++ element type, const or not.
 template <class T>
@@ -76,7 +76,7 @@ struct OnnxView {
 };
 
 /// An owning, contiguous tensor. Default-constructed it is absent: an optional output that was not asked for.
-class OnnxTensor {
+class MULTIHEAD_API OnnxTensor {
  public:
   OnnxTensor() = default;
 

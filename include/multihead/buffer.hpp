@@ -1,0 +1,37 @@
+// What a view can be made from beside a pointer: elements side by side that know how many they are.
+#pragma once
+
+#include <array>
+#include <iterator>
+#include <span>
+#include <type_traits>
+
+#include "multihead/export.hpp"
+#include "multihead/types.hpp"
+
+namespace multihead::detail {
+
+/// Elements of type T side by side, and their number: a std::vector, a std::span, an array. Not a temporary owner.
+template <class Range, class T>
+concept BufferOf = std::is_convertible_v<Range, std::span<T>> &&
+    (std::is_lvalue_reference_v<Range> || std::ranges::enable_borrowed_range<std::remove_cvref_t<Range>>);
+
+template <class Range>
+using BufferElement = std::remove_reference_t<decltype(*std::data(std::declval<Range&>()))>;
+
+/// @throws ShapeError  unless a buffer of `size` elements holds those of `shape`
+MULTIHEAD_API void check_buffer(index_t size, const index_t* shape, int rank);
+
+/// Last axis fastest.
+template <std::size_t R>
+constexpr std::array<index_t, R> contiguous_stride(const std::array<index_t, R>& shape) {
+  std::array<index_t, R> stride{};
+  index_t step = 1;
+  for (std::size_t axis = R; axis-- > 0;) {
+    stride[axis] = step;
+    step *= shape[axis];
+  }
+  return stride;
+}
+
+}  // namespace multihead::detail

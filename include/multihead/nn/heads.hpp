@@ -1,0 +1,69 @@
+// Single heads of a layer: what each adds to y, and tensors of the designed heads cut to those that remain.
+#pragma once
+
+#include "multihead/nn/multi_head_attention.hpp"
+
+namespace multihead::nn {
+
+/// What each head adds to y:
+///
+///   contribution[b, i, n, :] = gate[h] * heads[b, i, h, :] w_o[:, h's columns]^T        h = selected[n]
+///
+/// Summed over all heads, and with b_o added, they are y.
+///
+/// @param heads     [B, Sq, H, Dv]  MultiHeadOutput::heads of a forward, or MultiHeadActivations::heads. Any strides
+/// @param gates     [H]             as given to that forward; absent = 1
+/// @param selected  [N]             which of the heads that remain; absent = all, in order
+/// @return [B, Sq, N, E_y]
+/// @throws ShapeError  if shapes disagree, or a selected head is not in [0, H)
+///
+/// T is float or double. Cost 2*B*Sq*N*Dv*E_y flops. Memory: the result, B*Sq*N*E_y * sizeof(T) bytes.
+template <class T>
+MULTIHEAD_API Tensor<T, 4> head_contributions(const MultiHeadAttention<T>& layer,
+                                              std::type_identity_t<TensorView<const T, 4>> heads,
+                                              std::type_identity_t<TensorView<const T, 1>> gates = {},
+                                              TensorView<const index_t, 1> selected = {});
+
+namespace detail {
+/// The remaining heads, or null for an axis of extent 1, which is kept.
+/// @throws ShapeError  if it is neither, or `axis` is no axis
+template <class T>
+MULTIHEAD_API const std::vector<index_t>* remaining_along(const MultiHeadAttention<T>& layer, const index_t* shape,
+                                                          int rank, int axis);
+}  // namespace detail
+
+/// A tensor that was made for the heads as designed, for a layer that has lost some: entries of heads that remain, in
+/// order, in a copy. For gates, slopes, bias, masks and lists of any kind, so that nobody cuts them by hand:
+///
+///   const auto slopes = remaining_heads(layer, designed_slopes, 0);   // [H designed] -> [H]
+///   const auto bias = remaining_heads(layer, designed_bias, 1);       // [B, H designed, Sq, Skv]
+///   layer.forward(input, output, {.attention = {.bias = bias, .alibi_slopes = slopes}});
+///
+/// @param head_axis  the axis of designed heads; of extent 1 it is copied as it is
+/// @throws ShapeError  if the axis has another extent than config().num_heads or 1
+template <class T, class Element, int R>
+Tensor<std::remove_const_t<Element>, R> remaining_heads(const MultiHeadAttention<T>& layer,
+                                                        const TensorView<Element, R>& designed, int head_axis) {
+  std::array<index_t, R> shape = designed.shape();
+  const std::vector<index_t>* const kept = detail::remaining_along(layer, shape.data(), R, head_axis);
+  const auto axis = static_cast<std::size_t>(head_axis);
+  if (kept != nullptr) shape[axis] = static_cast<index_t>(kept->size());
+  auto result = Tensor<std::remove_const_t<Element>, R>::uninitialized(shape);
+  std::array<index_t, R> at{};
+  for (index_t n = 0; n < result.size(); ++n) {
+    index_t rest = n, offset = 0;
+    for (std::size_t a = R; a-- > 0; rest /= shape[a]) at[a] = rest % shape[a];
+    if (kept != nullptr) at[axis] = (*kept)[static_cast<std::size_t>(at[axis])];
+    for (std::size_t a = 0; a < R; ++a) offset += at[a] * designed.stride()[a];
+    result.data()[n] = designed.data()[offset];
+  }
+  return result;
+}
+
+template <class T, class Element, int R>
+Tensor<Element, R> remaining_heads(const MultiHeadAttention<T>& layer, const Tensor<Element, R>& designed,
+                                   int head_axis) {
+  return remaining_heads(layer, designed.view(), head_axis);
+}
+
+}  // namespace multihead::nn
