@@ -6,6 +6,8 @@
 #include "multihead/tensor_view.hpp"
 #include "multihead/types.hpp"
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"  // ranks and axes are int, those of std::array are not
 namespace multihead {
 
 /// A read-only view of rank R of any DType. Made implicitly from a TensorView.
@@ -102,3 +104,4 @@ struct BroadcastOutput : OutputView<4> {
 };
 
 }  // namespace multihead
+#pragma GCC diagnostic pop

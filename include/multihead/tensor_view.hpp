@@ -8,6 +8,8 @@
 
 #include "multihead/types.hpp"
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"  // ranks and axes are int, those of std::array are not
 namespace multihead {
 
 /// View of rank R. Strides count elements and may be 0 (an expanded axis) or negative.
@@ -102,3 +104,4 @@ class TensorView {
 };
 
 }  // namespace multihead
+#pragma GCC diagnostic pop
