@@ -1,7 +1,11 @@
 # Targets of the project: warnings, include paths, sources by folder.
 
 add_library(multihead_flags INTERFACE)
-target_compile_options(multihead_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
+if(PROJECT_IS_TOP_LEVEL)
+  target_compile_options(multihead_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
+else()
+  target_compile_options(multihead_flags INTERFACE -w)  # a user's -Werror is for the user's own sources
+endif()
 # g++ 12 warns of std::string's own operator+ (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(multihead_flags INTERFACE -Wno-restrict)
@@ -29,4 +33,6 @@ function(multihead_library name)
   set_target_properties(${name} PROPERTIES
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  # A plug-in with a GNU-unique symbol in it is never unloaded; clang makes none.
+  target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
 endfunction()

@@ -16,6 +16,8 @@
 #include "multihead/tensor_view.hpp"
 #include "multihead/types.hpp"
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"  // ranks and axes are int, those of std::array are not
 namespace multihead {
 
 /// The C++ types of DType, const or not.
@@ -148,3 +150,4 @@ template <std::size_t R>
 OutputView(void*, DType, const index_t (&)[R]) -> OutputView<static_cast<int>(R)>;
 
 }  // namespace multihead
+#pragma GCC diagnostic pop

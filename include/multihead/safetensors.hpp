@@ -18,6 +18,8 @@
 
 #include "multihead/tensor.hpp"
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"  // ranks and axes are int, those of std::array are not
 namespace multihead {
 
 /// One tensor as it lies in a file.
@@ -113,3 +115,4 @@ TensorToSave tensor_to_save(std::string name, TensorView<T, R> view) {
 }
 
 }  // namespace multihead
+#pragma GCC diagnostic pop

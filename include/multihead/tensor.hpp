@@ -10,6 +10,8 @@
 #include "multihead/export.hpp"
 #include "multihead/tensor_view.hpp"
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"  // ranks and axes are int, those of std::array are not
 namespace multihead {
 
 /// Product of non-negative extents; throws ShapeError if one is negative or the product or its bytes overflow.
@@ -78,3 +80,4 @@ class Tensor {
 };
 
 }  // namespace multihead
+#pragma GCC diagnostic pop

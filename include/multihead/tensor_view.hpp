@@ -17,6 +17,8 @@
 #include "multihead/buffer.hpp"
 #include "multihead/types.hpp"
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"  // ranks and axes are int, those of std::array are not
 namespace multihead {
 
 template <class T, int R>
@@ -138,3 +140,4 @@ template <class T, int R>
 TensorView(const Tensor<T, R>&) -> TensorView<const T, R>;
 
 }  // namespace multihead
+#pragma GCC diagnostic pop

@@ -3,10 +3,11 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
-#include <mutex>
+#include <atomic>
+#include <cstdint>
 #include <new>
 
+#include "multihead/memory.hpp"
 #include "multihead/tensor.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -17,7 +18,8 @@
 #define MULTIHEAD_KEEPS_BLOCKS 1
 #endif
 
-namespace multihead::detail {
+namespace multihead {
+namespace detail {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
@@ -41,50 +43,121 @@ Block* new_block(std::size_t bytes) {
 
 void delete_block(Block* block) { ::operator delete (block, std::align_val_t{block->alignment}); }
 
-// Never destroyed: tensors may outlive any other object. Used under its mutex.
-struct KeptBlocks {
-  std::mutex mutex;
-  Block* blocks[kMostBlocks];  // oldest first
-  int count;
-  std::size_t bytes;
-
-  Block* remove(int index) {
-    Block* const block = blocks[index];
-    std::copy(blocks + index + 1, blocks + count, blocks + index);
-    --count;
-    bytes -= block->bytes;
-    return block;
-  }
-
+// Blocks that were let go. There is no lock, since one that another thread holds at a fork() would be held for ever in
+// the child. A block belongs to whoever exchanged it out of its slot; sizes and times are hints that say where to look,
+// so a thread that stops between two steps leaves nothing worse than a hint that is wrong.
+class KeptBlocks {
+ public:
   /// The smallest that is large enough and at least half used; null if there is none.
   Block* take(std::size_t wanted) {
     int best = -1;
-    for (int n = 0; n < count; ++n) {
-      if (blocks[n]->bytes < wanted || blocks[n]->bytes / 2 > wanted) continue;
-      if (best < 0 || blocks[n]->bytes < blocks[best]->bytes) best = n;
+    std::size_t best_bytes = 2 * wanted + 1;
+    for (int n = 0; n < kMostBlocks; ++n) {
+      const std::size_t bytes = slots_[n].bytes.load(std::memory_order_relaxed);
+      if (bytes >= wanted && bytes < best_bytes) best = n, best_bytes = bytes;
     }
-    return best < 0 ? nullptr : remove(best);
+    Block* const block = best < 0 ? nullptr : remove(best);
+    if (block == nullptr || (block->bytes >= wanted && block->bytes <= 2 * wanted)) return block;
+    delete_block(block);  // another thread had changed the slot
+    return nullptr;
   }
 
   /// The oldest make room for a block of at most kMostBytes.
   void keep(Block* block) {
-    while (count > 0 && (count == kMostBlocks || bytes + block->bytes > kMostBytes)) delete_block(remove(0));
-    blocks[count++] = block;
-    bytes += block->bytes;
+    if (closed_.load(std::memory_order_relaxed)) return delete_block(block);
+    if (!insert(block)) {
+      remove_oldest();
+      if (!insert(block)) return delete_block(block);
+    }
+    while (total_bytes() > kMostBytes && remove_oldest()) {
+    }
   }
+
+  std::size_t remove_all() {
+    std::size_t bytes = 0;
+    for (int n = 0; n < kMostBlocks; ++n) bytes += delete_of_slot(n);
+    return bytes;
+  }
+
+  /// From now on nothing is kept.
+  void close() {
+    closed_.store(true);
+    remove_all();
+  }
+
+ private:
+  struct Slot {
+    std::atomic<Block*> block;
+    std::atomic<std::size_t> bytes;   // of the block; 0 without one
+    std::atomic<std::uint64_t> time;  // when it was put here
+  };
+
+  // The hint goes first: after the exchange another thread may put a block and its hint here.
+  Block* remove(int n) {
+    slots_[n].bytes.store(0, std::memory_order_relaxed);
+    return slots_[n].block.exchange(nullptr, std::memory_order_acq_rel);
+  }
+
+  std::size_t delete_of_slot(int n) {
+    Block* const block = remove(n);
+    if (block == nullptr) return 0;
+    const std::size_t bytes = block->bytes;
+    delete_block(block);
+    return bytes;
+  }
+
+  bool insert(Block* block) {
+    const std::size_t bytes = block->bytes;
+    for (Slot& slot : slots_) {
+      Block* empty = nullptr;
+      if (slot.block.load(std::memory_order_relaxed) != nullptr ||
+          !slot.block.compare_exchange_strong(empty, block, std::memory_order_acq_rel)) {
+        continue;
+      }
+      slot.time.store(clock_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+      slot.bytes.store(bytes, std::memory_order_relaxed);
+      return true;
+    }
+    return false;
+  }
+
+  bool remove_oldest() {
+    int oldest = -1;
+    std::uint64_t oldest_time = 0;
+    for (int n = 0; n < kMostBlocks; ++n) {
+      if (slots_[n].bytes.load(std::memory_order_relaxed) == 0) continue;
+      const std::uint64_t time = slots_[n].time.load(std::memory_order_relaxed);
+      if (oldest < 0 || time < oldest_time) oldest = n, oldest_time = time;
+    }
+    if (oldest < 0) return false;
+    delete_of_slot(oldest);
+    return true;
+  }
+
+  std::size_t total_bytes() const {
+    std::size_t bytes = 0;
+    for (const Slot& slot : slots_) bytes += slot.bytes.load(std::memory_order_relaxed);
+    return bytes;
+  }
+
+  Slot slots_[kMostBlocks]{};
+  std::atomic<std::uint64_t> clock_{0};
+  std::atomic<bool> closed_{false};
 };
 
-constinit KeptBlocks kept{};
+// Not destroyed: a tensor may outlive any other object. What ends with the process, or with the shared object that this
+// code is part of, is the keeping.
+constinit KeptBlocks kept;
+struct CloseAtEnd {
+  ~CloseAtEnd() { kept.close(); }
+} close_at_end;
 
 }  // namespace
 
 void* allocate(std::size_t bytes) {
   bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment + sizeof(Block);
   Block* block = nullptr;
-  if (bytes >= kLarge) {
-    std::lock_guard lock(kept.mutex);
-    block = kept.take(bytes);
-  }
+  if (bytes >= kLarge) block = kept.take(bytes);
   if (block == nullptr) block = new_block(bytes);
   return block + 1;
 }
@@ -93,8 +166,11 @@ void release(void* data) noexcept {
   if (data == nullptr) return;
   Block* const block = static_cast<Block*>(data) - 1;
   if (block->bytes < kLarge || block->bytes > kMostBytes) return delete_block(block);
-  std::lock_guard lock(kept.mutex);
   kept.keep(block);
 }
 
-}  // namespace multihead::detail
+}  // namespace detail
+
+std::size_t release_kept_memory() noexcept { return detail::kept.remove_all(); }
+
+}  // namespace multihead

@@ -1,163 +1,244 @@
 #include "multihead/threads.hpp"
 
-#include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
+#include <chrono>
 #include <exception>
-#include <mutex>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "core/floating_modes.hpp"
 #include "core/require.hpp"
+#include "core/usable_cpus.hpp"
 
 namespace multihead {
 namespace {
 
+using Task = std::function<void(index_t index, int worker)>;
+
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");
 #else
   std::this_thread::yield();
 #endif
 }
 
-int cpus_of_process() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+// How long a thread spins before it sleeps: longer than the gap between two calls of a layer, far shorter than a person
+// or a scheduler notices. In time, not in pauses: one takes from 5 to 140 cycles, depending on the CPU.
+constexpr auto kSpinTime = std::chrono::microseconds(50);
+// How long a caller that waits for the last tasks yields after that: to be woken costs some tens of microseconds, which
+// do not count beside this.
+constexpr auto kYieldTime = std::chrono::milliseconds(5);
+
+/// Whether `done` became true within `time`.
+template <class Done>
+bool poll(const Done& done, std::chrono::nanoseconds time, void (*relax)()) {
+  const auto several_times = [&] {  // to read the clock takes longer than most waits
+    for (int n = 0; n < 16; ++n) {
+      if (done()) return true;
+      relax();
+    }
+    return false;
+  };
+  if (several_times()) return true;
+  const auto end = std::chrono::steady_clock::now() + time;
+  do {
+    if (several_times()) return true;
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
 }
 
-// About 50 microseconds of pauses before a waiting thread sleeps: longer than the gap between two calls of a layer,
-// far shorter than a person or a scheduler notices.
-constexpr int kSpins = 20'000;
+// A call of run(). It lives on the stack of the caller, which waits for every task that was started.
+class Job {
+ public:
+  explicit Job(const Task& task) : task_(task) {}
+
+  void run_task(index_t index, int worker) {
+    try {
+      task_(index, worker);
+    } catch (...) {
+      if (!failed_.exchange(true)) failure_ = std::current_exception();
+    }
+  }
+
+  /// In a worker, before its first task of this job.
+  void set_modes_of_caller() const {
+    if (FloatingModes::of_this_thread() != modes_) modes_.set_in_this_thread();
+  }
+
+  void rethrow_failure() {
+    if (failure_) std::rethrow_exception(std::move(failure_));
+  }
+
+  index_t begin = 0;        // first of the tasks that are shared with the workers
+  std::uint32_t count = 0;  // how many of them
+
+ private:
+  const Task& task_;
+  const FloatingModes modes_ = FloatingModes::of_this_thread();
+  std::atomic<bool> failed_{false};
+  std::exception_ptr failure_;
+};
 
 }  // namespace
 
-// A job is open while `tickets_` holds its epoch: tickets_ = epoch << 32 | tasks still to be given out. A thread takes
-// a task by lowering that number with a compare-and-swap, so a worker that wakes late, or sleeps through a whole job,
-// can neither take a task of a closed job nor hold one up. The caller waits for tasks that were taken, never for
-// workers.
+// One job at a time is shared with the workers. It is open while `tickets_` holds its epoch: tickets_ = epoch << 32 |
+// tasks still to be given out. A thread takes a task by lowering that number with a compare-and-swap, so a worker that
+// wakes late, or sleeps through a whole job, can neither take a task of a closed job nor hold one up. The caller waits
+// for tasks that were taken, never for workers.
+//
+// No call waits for another call: one that finds the workers taken runs its tasks itself, until they are free. A task
+// can therefore use the pool that runs it, in any chain of pools and threads. There is no lock either, which a fork()
+// could leave locked in the child: there the workers do not exist and the caller runs all tasks.
 class Threads::Impl {
  public:
   explicit Impl(int num_threads) : num_threads_(num_threads) {
-    for (int worker = 1; worker < num_threads; ++worker) workers_.emplace_back([this, worker] { work(worker); });
-  }
-
-  ~Impl() {
-    {
-      std::lock_guard lock(sleep_mutex_);
-      stop_.store(true);
+    try {
+      workers_.reserve(static_cast<std::size_t>(num_threads - 1));
+      for (int worker = 1; worker < num_threads; ++worker) workers_.emplace_back([this, worker] { work(worker); });
+    } catch (const std::exception& error) {
+      const std::size_t started = workers_.size();
+      join();
+      require<Error>(false, "Threads", "the system must be able to start num_threads - 1 threads",
+                     {{"num_threads", num_threads}, {"started", started}, {"error", std::string(error.what())}},
+                     "ask for fewer, or raise the limits on processes or memory (ulimit -u, ulimit -v)");
     }
-    wake_.notify_all();
-    for (std::thread& thread : workers_) thread.join();
   }
 
   int num_threads() const { return num_threads_; }
 
-  void run(index_t num_tasks, const std::function<void(index_t, int)>& task) {
-    std::lock_guard one_job(job_mutex_);
-    for (index_t begin = 0; begin < num_tasks; begin += kMaxTasks) {
-      run_batch(begin, std::min(num_tasks - begin, kMaxTasks), task);
+  void run(index_t num_tasks, const Task& task) {
+    Job job(task);
+    for (index_t next = 0; next < num_tasks;) {
+      const index_t left = num_tasks - next;
+      if (left > 1 && !workers_.empty() && !taken_.load(std::memory_order_relaxed) && !taken_.exchange(true)) {
+        job.begin = next;
+        job.count = static_cast<std::uint32_t>(std::min(left, kMaxTasks));
+        share(job);
+        taken_.store(false, std::memory_order_release);
+        next += job.count;
+      } else {
+        job.run_task(next++, 0);
+      }
     }
+    job.rethrow_failure();
+  }
+
+  /// False in the child of a fork(), where the threads do not exist, and in one of them, when a task ends the process.
+  bool can_join() const {
+    const auto is_this = [](const std::thread& thread) { return thread.get_id() == std::this_thread::get_id(); };
+    return getpid() == process_ && std::none_of(workers_.begin(), workers_.end(), is_this);
+  }
+
+  void join() {
+    stop_.store(true);
+    tell_workers();
+    for (std::thread& thread : workers_) thread.join();
   }
 
  private:
   static constexpr index_t kMaxTasks = index_t{1} << 31;
 
-  void run_batch(index_t begin, index_t count, const std::function<void(index_t, int)>& task) {
-    task_ = &task;
-    begin_ = begin;
-    count_ = count;
-    failure_ = nullptr;
+  void share(Job& job) {
+    job_ = &job;
     done_.store(0, std::memory_order_relaxed);
-    {
-      std::lock_guard lock(sleep_mutex_);
-      const std::uint64_t epoch = (tickets_.load(std::memory_order_relaxed) >> 32) + 1;
-      tickets_.store(epoch << 32 | static_cast<std::uint64_t>(count), std::memory_order_release);
-    }
-    if (sleepers_.load() > 0 && count > 1) wake_.notify_all();
+    const std::uint64_t epoch = (tickets_.load(std::memory_order_relaxed) >> 32) + 1;
+    tickets_.store(epoch << 32 | job.count, std::memory_order_release);
+    tell_workers();
     take_tasks(0);
-    for (int spin = 0; done_.load(std::memory_order_acquire) != count; ++spin) {
-      if (spin < kSpins) {
-        pause();
-      } else {
-        std::this_thread::yield();
-      }
-    }
-    if (failure_) std::rethrow_exception(failure_);
+    const auto all_done = [&] { return done_.load(std::memory_order_acquire) == job.count; };
+    if (poll(all_done, kSpinTime, pause) || poll(all_done, kYieldTime, std::this_thread::yield)) return;
+    require<Error>(getpid() == process_, "Threads::run",
+                   "a process that was forked by a task cannot end the job that the task is part of",
+                   {{"tasks", index_t{job.count}}, {"done", index_t{done_.load()}}},
+                   "the other threads do not exist in it; leave such a process with _exit() or exec()");
+    caller_sleeps_.store(true);
+    for (std::uint32_t done = done_.load(); done != job.count; done = done_.load()) done_.wait(done);
+    caller_sleeps_.store(false);
   }
 
   void take_tasks(int worker) {
+    std::uint64_t epoch = ~std::uint64_t{0};  // of the job that this thread has the modes of
     std::uint64_t seen = tickets_.load(std::memory_order_acquire);
     while ((seen & 0xffffffffu) != 0) {
       if (!tickets_.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel)) continue;
       // A ticket was taken, so the job cannot end before done_ counts it: its fields are safe to read.
-      const index_t index = begin_ + count_ - static_cast<index_t>(seen & 0xffffffffu);
-      try {
-        (*task_)(index, worker);
-      } catch (...) {
-        std::lock_guard lock(failure_mutex_);
-        if (!failure_) failure_ = std::current_exception();
+      const std::uint32_t count = job_->count;
+      if (worker != 0 && epoch != seen >> 32) {
+        epoch = seen >> 32;
+        job_->set_modes_of_caller();
       }
-      done_.fetch_add(1, std::memory_order_acq_rel);
+      job_->run_task(job_->begin + count - static_cast<index_t>(seen & 0xffffffffu), worker);
+      if (done_.fetch_add(1) + 1 == count && caller_sleeps_.load()) done_.notify_one();
       seen = tickets_.load(std::memory_order_acquire);
     }
   }
 
+  // Who was told counts as asleep no longer: a worker that has still to run costs the jobs until then no system call.
+  void tell_workers() {
+    news_.fetch_add(1);
+    if (sleepers_.load() != 0 && sleepers_.exchange(0) != 0) news_.notify_all();
+  }
+
   void work(int worker) {
-    while (!stop_.load()) {
+    while (true) {
       // Read before tasks are looked for: a job that opens in between is then seen as news, not slept through.
-      const std::uint64_t epoch = tickets_.load(std::memory_order_acquire) >> 32;
+      const std::uint32_t seen = news_.load();
+      if (stop_.load()) return;
       take_tasks(worker);
-      const auto news = [&] { return stop_.load() || tickets_.load() >> 32 != epoch; };
-      bool woken = news();
-      for (int spin = 0; spin < kSpins && !woken; ++spin) {
-        pause();
-        woken = news();
-      }
-      if (woken) continue;
-      std::unique_lock lock(sleep_mutex_);
+      if (poll([&] { return news_.load(std::memory_order_acquire) != seen; }, kSpinTime, pause)) continue;
       sleepers_.fetch_add(1);
-      wake_.wait(lock, news);
-      sleepers_.fetch_sub(1);
+      news_.wait(seen);
     }
   }
 
   const int num_threads_;
+  const pid_t process_ = getpid();
   std::vector<std::thread> workers_;
-  std::mutex job_mutex_;
+  Job* job_ = nullptr;
 
   alignas(64) std::atomic<std::uint64_t> tickets_{0};
-  alignas(64) std::atomic<index_t> done_{0};
-  const std::function<void(index_t, int)>* task_ = nullptr;
-  index_t begin_ = 0, count_ = 0;
-
-  std::mutex failure_mutex_;
-  std::exception_ptr failure_;
-
-  std::mutex sleep_mutex_;
-  std::condition_variable wake_;
-  std::atomic<int> sleepers_{0};
+  alignas(64) std::atomic<std::uint32_t> done_{0};
+  alignas(64) std::atomic<std::uint32_t> news_{0};  // counts jobs that opened, and the end
+  std::atomic<int> sleepers_{0};                    // workers that went to sleep since news were last told
+  std::atomic<bool> taken_{false};                  // the workers, by a call
+  std::atomic<bool> caller_sleeps_{false};
   std::atomic<bool> stop_{false};
 };
 
 Threads::Threads(int num_threads) {
   require(num_threads >= 0, "Threads", "num_threads must not be negative", {{"num_threads", num_threads}},
           "0 means one for each CPU");
-  impl_ = std::make_unique<Impl>(num_threads == 0 ? cpus_of_process() : num_threads);
+  impl_ = std::make_unique<Impl>(num_threads == 0 ? usable_cpus() : num_threads);
 }
 
-Threads::~Threads() = default;
+Threads::~Threads() {
+  if (impl_->can_join()) {
+    impl_->join();
+  } else {
+    static_cast<void>(impl_.release());  // handles of threads that do not exist can be neither joined nor destroyed
+  }
+}
 
 int Threads::num_threads() const { return impl_->num_threads(); }
 
-void Threads::run(index_t num_tasks, const std::function<void(index_t, int)>& task) { impl_->run(num_tasks, task); }
+void Threads::run(index_t num_tasks, const Task& task) { impl_->run(num_tasks, task); }
 
-void run_tasks(Executor* executor, index_t num_tasks, const std::function<void(index_t, int)>& task) {
+void run_tasks(Executor* executor, index_t num_tasks, const Task& task) {
   if (executor != nullptr && num_tasks > 1) {
-    executor->run(num_tasks, task);
+    if (dynamic_cast<Threads*>(executor) != nullptr) return executor->run(num_tasks, task);  // carries the modes itself
+    const FloatingModes modes = FloatingModes::of_this_thread();
+    executor->run(num_tasks, [&](index_t index, int worker) {
+      const FloatingModesScope scope(modes);
+      task(index, worker);
+    });
     return;
   }
   for (index_t index = 0; index < num_tasks; ++index) task(index, 0);

@@ -37,6 +37,8 @@ struct ScatteredRows {
   index_t width;
   HWY_INLINE const S* operator()(index_t j) const { return data + offset[j]; }
 };
+template <class S>
+ScatteredRows(const S*, const index_t*, index_t) -> ScatteredRows<S>;  // not implied for an aggregate before clang 17
 
 #if HWY_TARGET != HWY_SCALAR
 /// Adds up the blocks of 128 bits of a vector.

@@ -1,0 +1,16 @@
+// How many CPUs this process may use.
+#pragma once
+
+#include <filesystem>
+
+namespace multihead {
+
+/// CPUs of the calling thread's affinity mask, at most the CPU quota of its control groups; at least 1.
+int usable_cpus();
+
+/// The smallest CPU quota of the process's control groups and of those above them (version 2: cpu.max; version 1:
+/// cpu.cfs_quota_us and cpu.cfs_period_us), in CPUs, rounded up; 0 without a quota. What cannot be read is no quota.
+/// @param root  where /proc is looked for, and what the mount points found there are relative to
+int cpus_of_quota(const std::filesystem::path& root = "/");
+
+}  // namespace multihead
