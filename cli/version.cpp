@@ -1,10 +1,11 @@
+#include "multihead/version.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "command.hpp"
 #include "multihead/instruction_set.hpp"
 #include "multihead/threads.hpp"
-#include "multihead/version.hpp"
 
 namespace multihead::cli {
 

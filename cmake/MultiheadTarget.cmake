@@ -7,6 +7,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(multihead_flags INTERFACE -Wno-restrict)
 endif()
 
+set(MULTIHEAD_INTERNAL_SOURCES ${PROJECT_SOURCE_DIR}/src/core/require.cpp)
+
 # multihead_library(NAME FOLDERS a b ..): a library of all src/<folder>/*.cpp.
 # Sources see include/ and src/; users see include/ alone.
 function(multihead_library name)
@@ -16,6 +18,10 @@ function(multihead_library name)
     file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
     list(APPEND sources ${found})
   endforeach()
+  # What all libraries use and none exports: a shared library has a copy of its own.
+  if(BUILD_SHARED_LIBS AND NOT name STREQUAL multihead)
+    list(APPEND sources ${MULTIHEAD_INTERNAL_SOURCES})
+  endif()
   add_library(${name} ${sources})
   add_library(multihead::${name} ALIAS ${name})
   target_include_directories(${name}

@@ -25,7 +25,12 @@ ENGINE = {"core", "kernels", "attention", "nn"}
 # source of its name. These have none:
 HEADER_FOLDER = {
     "any_view": "core",
+    "broadcast_view": "core",
+    "buffer": "core",
     "error": "core",
+    "export": "core",
+    "layout": "core",
+    "multihead": "nn",
     "onnx": "nn",
     "tensor_view": "core",
     "attention_options": "attention",
