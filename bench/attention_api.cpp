@@ -29,13 +29,9 @@ struct Attention {
 // A contiguous [B, S, heads, D] of one of three types; or [B, heads, S, D] seen as the former.
 OutputView<4> view_of(void* data, index_t dtype, std::array<index_t, 4> shape, bool heads_first) {
   if (data == nullptr) return {};
-  const auto typed = [&]<class T>(T* values) -> OutputView<4> {
-    if (!heads_first) return TensorView<T, 4>(values, shape);
-    return TensorView<T, 4>(values, {shape[0], shape[2], shape[1], shape[3]}).permute({0, 2, 1, 3});
-  };
-  if (dtype == 1) return typed(static_cast<bf16*>(data));
-  if (dtype == 2) return typed(static_cast<f16*>(data));
-  return typed(static_cast<float*>(data));
+  const DType element = dtype == 1 ? DType::bf16 : dtype == 2 ? DType::f16 : DType::f32;
+  const auto [B, S, H, D] = shape;
+  return heads_first ? bhsd(data, element, B, H, S, D) : bshd(data, element, B, S, H, D);
 }
 
 template <int R>

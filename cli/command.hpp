@@ -29,6 +29,10 @@ int run_explain(int argc, char** argv);
 int run_inspect(int argc, char** argv);
 int run_onnx(int argc, char** argv);
 
+/// What --version prints: the version, which instruction set runs of those that could, and how many threads.
+/// @throws UnsupportedError  if MULTIHEAD_INSTRUCTION_SET names none that could
+std::string version_text();
+
 /// Parses the flags of a subcommand. False: its help was asked for and has been printed.
 /// @throws UsageError  in CLI11's words, with the way to --help
 bool parse(CLI::App& app, int argc, char** argv);

@@ -35,7 +35,7 @@ std::string help() {
 int run(int argc, char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";
   if (first == "--help" || first == "-h" || first == "help") return std::fputs(help().c_str(), stdout), 0;
-  if (first == "--version") return std::puts("multihead " MULTIHEAD_VERSION), 0;
+  if (first == "--version") return std::fputs(version_text().c_str(), stdout), 0;
   if (first.empty()) throw UsageError("a command is needed (multihead --help lists them)");
   const auto* command =
       std::find_if(std::begin(kCommands), std::end(kCommands), [&](const Command& each) { return first == each.name; });

@@ -11,6 +11,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(multihead_flags INTERFACE -Wno-restrict)
 endif()
 
+# What all libraries use and none exports: a shared library has a copy of its own.
+set(MULTIHEAD_INTERNAL_SOURCES ${PROJECT_SOURCE_DIR}/src/core/require.cpp ${PROJECT_SOURCE_DIR}/src/core/file_error.cpp
+                               ${PROJECT_SOURCE_DIR}/src/core/mapped_file.cpp)
+
 # multihead_library(NAME FOLDERS a b ..): a library of all src/<folder>/*.cpp; multihead_x is multihead::x to its users.
 # Sources see include/ and src/; users see include/ alone.
 function(multihead_library name)
@@ -20,6 +24,9 @@ function(multihead_library name)
     file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
     list(APPEND sources ${found})
   endforeach()
+  if(BUILD_SHARED_LIBS AND NOT name STREQUAL multihead)
+    list(APPEND sources ${MULTIHEAD_INTERNAL_SOURCES})
+  endif()
   add_library(${name} ${sources})
   string(REGEX REPLACE "^multihead_" "" short ${name})
   add_library(multihead::${short} ALIAS ${name})

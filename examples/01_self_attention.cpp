@@ -7,14 +7,14 @@
 int main() {
   using namespace multihead;
   const index_t batch = 1, seqlen = 4, num_heads = 2, head_dim = 3;
-  const TensorView<float, 4>::Extents shape{batch, seqlen, num_heads, head_dim};
 
   std::vector<float> x(batch * seqlen * num_heads * head_dim), out(x.size());
   for (std::size_t n = 0; n < x.size(); ++n) x[n] = static_cast<float>(n * 7 % 5) - 2;
 
-  // Views lend the buffers; nothing is copied. Here q = k = v = x, without the learned projections.
-  const TensorView<const float, 4> x_view(x.data(), shape);
-  const TensorView<float, 4> out_view(out.data(), shape);
+  // Views lend the buffers; nothing is copied. bhsd() is for head after head, and pointers do as well. Here q = k = v =
+  // x, without the learned projections.
+  const TensorView x_view = bshd(x, batch, seqlen, num_heads, head_dim);
+  const TensorView out_view = bshd(out, batch, seqlen, num_heads, head_dim);
   attention_forward({.q = x_view, .k = x_view, .v = x_view}, {.out = out_view});
 
   for (index_t i = 0; i < seqlen; ++i) {

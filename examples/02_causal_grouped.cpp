@@ -20,8 +20,7 @@ int main() {
   Tensor<float, 4> probs({batch, num_heads, seqlen, seqlen});
   Tensor<float, 3> lse({batch, num_heads, seqlen});
   Threads threads(2);  // the result is the same bits for any number
-  attention_forward({.q = q.view(), .k = k.view(), .v = v.view()},
-                    {.out = out.view(), .probs = probs.view(), .lse = lse.view()},
+  attention_forward({.q = q, .k = k, .v = v}, {.out = out, .probs = probs, .lse = lse},
                     {.mask = {.causal = Causal::bottom_right}, .threads = &threads});
 
   const index_t h = 3;  // reads kv head 3 / (4 / 2) = 1

@@ -1,10 +1,10 @@
 // Views whose element type is known at run time, for functions that take several dtypes.
 //
-//   InputView<R> x = tensor                                 a Tensor or a TensorView, const or not
-//   InputView<R> x = {pointer, {2, 3}}                      a typed pointer and a shape, last axis fastest
-//   InputView<R> x = {pointer, {2, 3}, {6, 2}}              .. with strides, in elements
-//   InputView<R> x = {address, DType::bf16, {2, 3}}         a dtype known at run time, without or with strides
-//   InputView<1> x = numbers                                a std::vector, std::span or array
+//   InputView<2> a = tensor;                           // a Tensor or a TensorView, const or not
+//   InputView<2> b = {pointer, {2, 3}};                // a typed pointer and a shape, last axis fastest
+//   InputView<2> c = {pointer, {2, 3}, {6, 2}};        // .. with strides, in elements
+//   InputView<2> d = {address, DType::bf16, {2, 3}};   // a dtype known at run time; strides may follow
+//   InputView<1> e = numbers;                          // a std::vector, std::span or array
 //
 // Only a default-constructed view, or one made from an absent TensorView, is absent: it tests false. All others are
 // present, with no elements too. A view never owns: it is refused where it would be made from a temporary Tensor.

@@ -6,8 +6,15 @@
 //
 // The [Sq, Skv] matrix is never stored: docs/algorithm.md, section 2.
 //
-// Views are indexed [batch, token, head, feature] whatever the layout in memory: for a bhsd buffer pass
-// TensorView({B, H, S, D}).permute({0, 2, 1, 3}).
+// Views are indexed [batch, token, head, feature] whatever the order in memory. bshd() and bhsd() (layout.hpp) make them
+// of your buffers, float, double, bf16 or f16, pointer, std::vector or span:
+//
+//   attention_forward({.q = bhsd(q_data, B, H, Sq, D),
+//                      .k = bhsd(k_data, B, Hkv, Skv, D),
+//                      .v = bhsd(v_data, B, Hkv, Skv, Dv)},
+//                     {.out = bhsd(out_data, B, H, Sq, Dv)});
+//
+// So does {pointer, {B, S, H, D}}, with strides if you like, and a Tensor is a view as it is: any_view.hpp.
 #pragma once
 
 #include "multihead/any_view.hpp"
@@ -16,14 +23,16 @@
 
 namespace multihead {
 
-/// q, k, v: each f32, bf16 or f16 in any mixture, or all f64. Last axis contiguous; other strides free, 0 included.
+/// q, k, v: each f32, bf16 or f16 in any mixture, or all f64. Last axis contiguous; other strides free, 0 and negative
+/// ones included.
 struct AttentionInput {
   InputView<4> q;  ///< [B, Sq, H, D]
   InputView<4> k;  ///< [B, Skv, Hkv, D]
   InputView<4> v;  ///< [B, Skv, Hkv, Dv]
 };
 
-/// Give `row_max` and `row_sum` buffers if attention_backward follows. Absent views are not computed.
+/// Give `row_max` and `row_sum` buffers if attention_backward follows. Absent views are not computed. The last axis of
+/// `out` and of `probs` must be contiguous; other strides are free, but not 0.
 struct AttentionOutput {
   OutputView<4> out;           ///< [B, Sq, H, Dv], f32, bf16 or f16; f64 with f64
   OutputView<4> probs = {};    ///< [B, H, Sq, Skv] or the part that options.probs selects; f32 (f64 with f64)
@@ -40,8 +49,9 @@ struct AttentionOutput {
 /// @throws UnsupportedError  if a dtype is of the wrong kind. Nothing has been written by then.
 ///
 /// Cost     2*B*H*Sq*Skv*(D + Dv) flops; about half with a square causal mask; hidden tiles cost nothing.
-/// Memory   at most 128 query tiles and 2,048 keys per thread (about 3 MB at D = 64, 4 MB past 8,192 keys; twice that
-///          with AVX-512), whatever Sq and Skv are.
+/// Memory   beside the outputs at most 3.5 MB + 8 KB * (D + Dv) per thread in f32 (1.5 MB more past 8,192 keys; twice
+///          all that in f64), whatever Sq and Skv are. More in two cases: with `probs` 4 * (D + Dv + 50) * Skv bytes per thread; with at most 16 queries
+///          per kv head 4 * (Dv + 3) bytes per query and head for each 1,024 keys.
 /// Threads  the result is bitwise equal for any thread count and any batch mates.
 /// Source   Milakov & Gimelshein 2018, alg. 3; Dao 2023, alg. 1.
 MULTIHEAD_API void attention_forward(const AttentionInput& input, const AttentionOutput& output,
@@ -69,11 +79,12 @@ struct AttentionGradients {
 
 /// Gradients of attention. `options` must be those of the forward (probs selection is ignored).
 ///
-/// @param gradients  overwritten; must not overlap the inputs
+/// @param gradients  overwritten; must not overlap the inputs. The last axis of dq, dk and dv must be contiguous
 /// @throws ShapeError, UnsupportedError  as attention_forward; page_table is refused
 ///
 /// Cost     5*2*B*H*Sq*Skv*D flops for dq, dk and dv; dbias adds two products of five.
-/// Memory   tiles, and up to four [Sq, D] buffers a head in flight (eight past 32,768 keys); nothing of size [Sq, Skv].
+/// Memory   beside the gradients 1 MB + 4 KB * (D + Dv) per thread, 4 * B * H * Sq bytes, and for dq
+///          (4 * threads + 3) * 4 * (H / Hkv) * (Sq + 48) * D bytes, twice that past 32,768 keys; all twice in f64. Nothing of size [Sq, Skv].
 /// Threads  deterministic, bitwise equal for any thread count and any batch mates.
 /// Source   Dao et al. 2022, alg. 4; Dao 2023, alg. 2.
 MULTIHEAD_API void attention_backward(const AttentionBackwardInput& input, const AttentionGradients& gradients,

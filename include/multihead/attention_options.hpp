@@ -67,7 +67,10 @@ struct AttentionOptions {
   std::optional<double> softcap = {};  ///< c > 0: scores become c*tanh(scores/c); unset = off
   BroadcastView bias = {};             ///< f32 (f64 with f64), broadcast to [B, H, Sq, Skv], added; -inf hides the key
   InputView<1> alibi_slopes = {};      ///< [H] f32 (f64 with f64): adds -slope_h * abs(i + offset_b - j)
-  InputView<1> sinks = {};             ///< [H] f32 (f64 with f64): a logit per head without a value; -inf = none
+  /// [H] f32 (f64 with f64). A sink is one more key of its head that every query sees: it takes part in the softmax with
+  /// this score and has no value. A row of probs then sums to 1 - exp(sink - lse), which is what the sink took; lse
+  /// includes it. So a head can look at nothing. -inf = no sink. The score is not scaled, capped or masked.
+  InputView<1> sinks = {};
   Mask mask = {};
   Dropout dropout = {};
   TensorView<const index_t, 1> kv_head_of = {};  ///< [H] the kv head of each query head; unset = h / (H / Hkv)

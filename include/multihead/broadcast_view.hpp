@@ -3,10 +3,10 @@
 // Made from a view of rank 1 to 4, its axes aligned at the right: a missing axis has extent 1, and an axis of extent 1
 // stands for every index. Nothing is copied.
 //
-//   BroadcastView bias = tensor                                          a Tensor or a TensorView of rank 1 to 4
-//   BroadcastView bias = {pointer, {H, 1, Skv}}                          [1, H, 1, Skv]; strides may follow
-//   BroadcastView bias = {address, DType::f32, {Sq, Skv}}                a dtype known at run time
-//   BroadcastView bias = {address, DType::f32, shape, stride}            .. and a rank: std::vectors of 1 to 4 numbers
+//   BroadcastView a = tensor;                               // a Tensor or a TensorView of rank 1 to 4
+//   BroadcastView b = {pointer, {H, 1, Skv}};               // [1, H, 1, Skv]; strides may follow; or a std::vector
+//   BroadcastView c = {address, DType::f32, {Sq, Skv}};     // a dtype known at run time
+//   BroadcastView d = {address, DType::f32, shape, stride}; // .. and a rank: std::vectors of 1 to 4 numbers
 #pragma once
 
 #include <initializer_list>
@@ -43,7 +43,8 @@ class Broadcast : public View<4> {
   requires(R >= 1 && R <= 4) constexpr Broadcast(const View<R>& view)
       : View<4>(view ? made(view.data(), view.dtype(), {view.shape().data(), view.stride().data(), R}) : View<4>()) {}
   template <Element T, int R>
-  constexpr Broadcast(const TensorView<T, R>& view) requires(R <= 4 && std::is_constructible_v<View<R>, TensorView<T, R>>)
+  constexpr Broadcast(const TensorView<T, R>& view) requires(R <= 4 &&
+                                                             std::is_constructible_v<View<R>, TensorView<T, R>>)
       : Broadcast(View<R>(view)) {}
   template <Element T, std::size_t R>
   requires(std::is_convertible_v<T*, Void*>) constexpr Broadcast(T* data, const index_t (&shape)[R])
@@ -52,6 +53,11 @@ class Broadcast : public View<4> {
   requires(std::is_convertible_v<T*, Void*>) constexpr Broadcast(T* data, const index_t (&shape)[R],
                                                                  const index_t (&stride)[R])
       : Broadcast(View<static_cast<int>(R)>(data, std::to_array(shape), std::to_array(stride))) {}
+  /// @throws ShapeError  if the buffer has fewer elements than the shape
+  template <class Range, std::size_t R, Element T = BufferElement<Range>>
+  requires(BufferOf<Range, T>&& std::is_convertible_v<T*, Void*>) constexpr Broadcast(Range&& buffer,
+                                                                                      const index_t (&shape)[R])
+      : Broadcast(View<static_cast<int>(R)>(buffer, std::to_array(shape))) {}
   /// @throws ShapeError  unless the shape has 1 to 4 extents and stride as many, or none: contiguous
   Broadcast(Void* data, DType dtype, std::span<const index_t> shape, std::span<const index_t> stride = {})
       : View<4>(made(data, dtype, {shape, stride})) {}

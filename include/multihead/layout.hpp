@@ -16,7 +16,7 @@
 //   attention_forward({.q = bshd(qkv, B, S, H, D, stride),
 //                      .k = bshd(qkv + H * D, B, S, H, D, stride),
 //                      .v = bshd(qkv + 2 * H * D, B, S, H, D, stride)},
-//                     {.out = bshd(out, B, S, H, D)});
+//                     {.out = bshd(out_data, B, S, H, D)});
 //
 // Rows in which only a part is used, [B, S, H, D] of a buffer [B, S, H, 2 * D], are such strides too.
 #pragma once

@@ -4,10 +4,10 @@
 //
 // A view is made from a pointer and a shape, from a std::vector, std::span or array, or from a Tensor:
 //
-//   TensorView matrix(pointer, {rows, columns});                a TensorView<float, 2> for a float*
-//   TensorView transposed(pointer, {rows, columns}, {1, rows});
-//   TensorView list(numbers);                                   rank 1, of a std::vector<float>
-//   TensorView checked(numbers, {rows, columns});               throws ShapeError if numbers are fewer
+//   TensorView matrix(pointer, {rows, columns});                 // a TensorView<float, 2> for a float*
+//   TensorView transposed(pointer, {rows, columns}, {1, rows});  // strides, in elements
+//   TensorView list(numbers);                                    // a TensorView<float, 1> for a std::vector<float>
+//   TensorView checked(numbers, {rows, columns});                // throws ShapeError if there are fewer numbers
 #pragma once
 
 #include <array>
@@ -129,11 +129,11 @@ TensorView(T*, std::array<index_t, R>) -> TensorView<T, static_cast<int>(R)>;
 template <class T, std::size_t R>
 TensorView(T*, std::array<index_t, R>, std::array<index_t, R>) -> TensorView<T, static_cast<int>(R)>;
 template <class Range>
-requires(detail::BufferOf<Range, detail::BufferElement<Range>>)
-TensorView(Range&&) -> TensorView<detail::BufferElement<Range>, 1>;
+requires(detail::BufferOf<Range, detail::BufferElement<Range>>) TensorView(Range&&)
+->TensorView<detail::BufferElement<Range>, 1>;
 template <class Range, std::size_t R>
-requires(detail::BufferOf<Range, detail::BufferElement<Range>>)
-TensorView(Range&&, const index_t (&)[R]) -> TensorView<detail::BufferElement<Range>, static_cast<int>(R)>;
+requires(detail::BufferOf<Range, detail::BufferElement<Range>>) TensorView(Range&&, const index_t (&)[R])
+->TensorView<detail::BufferElement<Range>, static_cast<int>(R)>;
 template <class T, int R>
 TensorView(Tensor<T, R>&) -> TensorView<T, R>;
 template <class T, int R>

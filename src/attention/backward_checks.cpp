@@ -18,6 +18,7 @@ void check_per_head(const Problem& p, const char* name, const OutputView<1>& vie
                             {{name, view.dtype()}});
   require(view.shape(0) == p.num_heads, kName, Rule(name, " must have one entry a query head"),
           {{name, view.shape(0)}, {"num_heads", p.num_heads}});
+  check_data(kName, name, view);
   check_writable(kName, name, view.shape().data(), view.stride().data(), 1);
 }
 
@@ -30,6 +31,7 @@ void check_bias_gradient(const Problem& p, const AttentionGradients& gradients) 
                             {{"dbias", dbias.dtype()}, {"bias", bias.dtype()}});
   require(dbias.shape() == bias.shape(), kName, "dbias must have the shape of bias",
           {{"dbias", shape_text(dbias.shape().data(), 4)}, {"bias", shape_text(bias.shape().data(), 4)}});
+  check_data(kName, "dbias", dbias);
   check_writable(kName, "dbias", dbias.shape().data(), dbias.stride().data(), 4);
 }
 

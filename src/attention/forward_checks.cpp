@@ -52,6 +52,7 @@ void check_outputs(const Problem& p, const AttentionInput& input, const Attentio
   require(std::equal(shape, shape + 4, output.probs.shape().begin()), kName,
           "probs must be [B, heads, rows, Skv] of the selection",
           {{"probs", Extents(output.probs.shape().data(), 4)}, {"wanted", Extents(shape, 4)}});
+  check_data(kName, "probs", output.probs);
   require(output.probs.shape(3) == 1 || output.probs.stride(3) == 1, kName, "the last axis must be contiguous",
           {{"tensor", "probs"}, {"stride", output.probs.stride(3)}});
   check_writable(kName, "probs", output.probs.shape().data(), output.probs.stride().data(), 4);

@@ -53,6 +53,9 @@ struct Checker {
         need(extent >= 0, "extents must not be negative", {{name, text_of(*view)}});
       }
     }
+    for (const auto& [name, view] : {std::pair{"q", &in.q}, {"k", &in.k}, {"v", &in.v}}) {
+      check_data(function, name, *view);
+    }
     p.num_heads = in.q.shape(2);
     p.num_kv_heads = in.k.shape(2);
     p.head_dim = in.q.shape(3);
@@ -188,6 +191,7 @@ struct Checker {
   }
 
   void broadcasts(std::string_view name, const InputView<4>& view) const {
+    check_data(function, name, view);
     const index_t full[4] = {p.batch, p.num_heads, p.seqlen_q, p.seqlen_kv};
     for (int axis = 0; axis < 4; ++axis) {
       need(view.shape(axis) == full[axis] || view.shape(axis) == 1, Rule(name, " must broadcast to [B, H, Sq, Skv]"),
@@ -198,6 +202,7 @@ struct Checker {
   void per_head(std::string_view name, const InputView<1>& view) const {
     if (!view) return;
     check_float_dtype(function, name, view.dtype(), p.f64);
+    check_data(function, name, view);
     need(view.shape(0) == p.num_heads, Rule(name, " must have one entry a query head"),
          {{name, view.shape(0)}, {"num_heads", p.num_heads}});
   }
@@ -250,6 +255,7 @@ void check_tokens(std::string_view function, std::string_view name, const InputV
   const index_t wanted[4] = {batch, tokens, heads, width};
   require(std::equal(wanted, wanted + 4, view.shape().begin()), function, Rule(name, " must be ", shape_name),
           {{name, text_of(view)}, {shape_name, Extents(wanted, 4)}});
+  check_data(function, name, view);
   require(view.shape(3) == 1 || view.stride(3) == 1, function, "the last axis must be contiguous",
           {{"tensor", name}, {"stride", view.stride(3)}}, "copy it, or view it with the feature axis last");
 }
@@ -262,6 +268,7 @@ void check_row_values(std::string_view function, std::string_view name, const In
   const char* form = problem.packed ? "[1, H, total_q]" : "[B, H, Sq]";
   require(std::equal(wanted, wanted + 3, view.shape().begin()), function, Rule(name, " must be ", form),
           {{name, text_of(view)}, {form, Extents(wanted, 3)}});
+  check_data(function, name, view);
 }
 
 void check_writable(std::string_view function, std::string_view name, const index_t* shape, const index_t* stride,

@@ -1,8 +1,10 @@
 // The one place where attention's arguments are checked and brought into one form.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
+#include "core/require.hpp"
 #include "kernels/kernels.hpp"
 #include "multihead/attention.hpp"
 #include "multihead/tensor.hpp"
@@ -43,6 +45,15 @@ void check_row_values(std::string_view function, std::string_view name, const In
 /// A view like q or v with `heads` heads and `width` features; last axis contiguous.
 void check_tokens(std::string_view function, std::string_view name, const InputView<4>& view, index_t batch,
                   index_t tokens, index_t heads, index_t width, std::string_view shape_name, bool f64);
+
+/// A view that has elements must have a pointer to them. Its shape has been checked.
+template <class View>
+void check_data(std::string_view function, std::string_view name, const View& view) {
+  const auto& shape = view.shape();
+  require(view.data() != nullptr || std::count(shape.begin(), shape.end(), 0) > 0, function,
+          Rule(name, " must not be a null pointer"), {{name, Extents(shape.data(), static_cast<int>(shape.size()))}},
+          "an optional view that is not wanted is left unset");
+}
 
 /// Output views may not be expanded: two indices would be one place.
 void check_writable(std::string_view function, std::string_view name, const index_t* shape, const index_t* stride,

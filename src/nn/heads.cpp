@@ -6,8 +6,7 @@
 namespace multihead::nn {
 
 template <class T>
-Tensor<T, 4> head_contributions(const MultiHeadAttention<T>& layer,
-                                std::type_identity_t<TensorView<const T, 4>> heads,
+Tensor<T, 4> head_contributions(const MultiHeadAttention<T>& layer, std::type_identity_t<TensorView<const T, 4>> heads,
                                 std::type_identity_t<TensorView<const T, 1>> gates,
                                 TensorView<const index_t, 1> selected) {
   const char* const function = "head_contributions";
@@ -58,7 +57,8 @@ template Tensor<float, 4> head_contributions(const MultiHeadAttention<float>&, T
                                              TensorView<const float, 1>, TensorView<const index_t, 1>);
 template Tensor<double, 4> head_contributions(const MultiHeadAttention<double>&, TensorView<const double, 4>,
                                               TensorView<const double, 1>, TensorView<const index_t, 1>);
-template const std::vector<index_t>* detail::remaining_along(const MultiHeadAttention<float>&, const index_t*, int, int);
+template const std::vector<index_t>* detail::remaining_along(const MultiHeadAttention<float>&, const index_t*, int,
+                                                             int);
 template const std::vector<index_t>* detail::remaining_along(const MultiHeadAttention<double>&, const index_t*, int,
                                                              int);
 

@@ -28,7 +28,12 @@ ENGINE = {"core", "kernels", "product", "attention", "nn"}
 # source of its name (and no public header of that name in its own folder). These have none:
 HEADER_FOLDER = {
     "any_view": "core",
+    "broadcast_view": "core",
+    "buffer": "core",
     "error": "core",
+    "export": "core",
+    "layout": "core",
+    "multihead": "nn",
     "tensor_view": "core",
     "attention_options": "attention",
 }

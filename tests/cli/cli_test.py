@@ -56,7 +56,18 @@ class Command(CommandTest):
             self.assertIn(f"multihead {name}", out)
 
     def test_version(self):
-        self.assertRegex(self.output_of("--version"), r"^multihead \d+\.\d+\.\d+\n$")
+        pattern = r"^multihead \d+\.\d+\.\d+\ninstruction set (\w+) \(of (\w+(?:, \w+)*)\)\nthreads [1-9]\d*\n$"
+        found = re.match(pattern, self.output_of("--version"))
+        self.assertTrue(found)
+        names = found[2].split(", ")
+        self.assertEqual(found[1], names[0])
+        for name in names:
+            out = self.output_of("--version", MULTIHEAD_INSTRUCTION_SET=name.lower())
+            self.assertIn(f"instruction set {name} (of {found[2]})", out)
+        text = ("instruction_set: MULTIHEAD_INSTRUCTION_SET must be an instruction set that can run here, got "
+                f"MULTIHEAD_INSTRUCTION_SET=fast; known: {found[2]}")
+        self.assert_refused(1, text, "--version", MULTIHEAD_INSTRUCTION_SET="fast")
+        self.assert_refused(1, text, "explain", "a cat", MULTIHEAD_INSTRUCTION_SET="fast")
 
     def test_an_unknown_command_suggests_the_nearest(self):
         self.assert_refused(2, 'unknown command "inspct"; did you mean "inspect"? (multihead --help lists them)', "inspct")

@@ -115,8 +115,10 @@ TEST_F(InstructionSetDeathTest, TheVariableChooses) {
 }
 
 TEST_F(InstructionSetDeathTest, AWrongVariableIsAnErrorEachTimeUntilOneIsChosen) {
-  const std::string text = "<instruction_set: MULTIHEAD_INSTRUCTION_SET must be an instruction set that can run here, "
-                           "got MULTIHEAD_INSTRUCTION_SET=quick; known: " + known() + ">";
+  const std::string text =
+      "<instruction_set: MULTIHEAD_INSTRUCTION_SET must be an instruction set that can run here, "
+      "got MULTIHEAD_INSTRUCTION_SET=quick; known: " +
+      known() + ">";
   EXPECT_EXIT(say_with("quick"), testing::ExitedWithCode(0), text + text);
   EXPECT_EXIT(
       {

@@ -37,10 +37,14 @@ static_assert(!kMakes<BroadcastOutput, Tensor<float, 2>>);
 static_assert(!kMakes<InputView<1>, std::vector<float>> && !kMakes<TensorView<const float, 1>, std::vector<float>>);
 static_assert(kMakes<InputView<1>, std::span<float>> && kMakes<TensorView<const float, 1>, std::span<float>>);
 template <class Temporary>
-concept HasView = requires(Temporary&& tensor) { static_cast<Temporary&&>(tensor).view(); };
+concept HasView = requires(Temporary&& tensor) {
+  static_cast<Temporary&&>(tensor).view();
+};
 static_assert(HasView<Tensor<float, 2>&> && !HasView<Tensor<float, 2>> && !HasView<const Tensor<float, 2>>);
 template <class Temporary>
-concept CanBeBhsd = requires(Temporary&& tensor) { bhsd(static_cast<Temporary&&>(tensor)).data(); };
+concept CanBeBhsd = requires(Temporary&& tensor) {
+  bhsd(static_cast<Temporary&&>(tensor)).data();
+};
 static_assert(CanBeBhsd<Tensor<float, 4>&> && !CanBeBhsd<Tensor<float, 4>>);
 
 // A pointer without a shape, another rank and a type that is no DType make no view; nothing takes one for another rank.
@@ -135,9 +139,13 @@ TEST(Views, OfVectorsSpansAndArrays) {
   EXPECT_EQ(InputView<2>(numbers, {2, 3}).shape(1), 3);
   EXPECT_EQ(error_of([&] { (void)InputView<1>(numbers, {7}); }),
             "TensorView: the buffer must hold all elements of the shape, got elements=6, shape=[7], wanted=7");
-  EXPECT_EQ(error_of([&] { (void)OutputView<2>(span, {3, 3}); }),
+  EXPECT_EQ(error_of([&] {
+              (void)OutputView<2>(span, {3, 3});
+            }),
             "TensorView: the buffer must hold all elements of the shape, got elements=6, shape=[3, 3], wanted=9");
-  EXPECT_EQ(error_of([&] { (void)TensorView<const float, 2>(read_only, {-1, 3}); }),
+  EXPECT_EQ(error_of([&] {
+              (void)TensorView<const float, 2>(read_only, {-1, 3});
+            }),
             "Tensor: extents must not be negative, got shape=[-1, 3]");
 }
 
@@ -160,15 +168,15 @@ TEST(BroadcastViews, OfAnyRank) {
   const void* const address = x.data();
   const BroadcastView a = x, b = read_only, c = x.view(), d = {x.data(), {2, 3}}, e = {x.data(), {2, 3}, {3, 1}},
                       f = {address, DType::f32, {2, 3}}, g = {address, DType::f32, {2, 3}, {3, 1}},
-                      h = {address, DType::f32, shape}, i = {address, DType::f32, shape, stride},
-                      j = InputView<2>(x), k = OutputView<2>(x);
-  for (const BroadcastView& view : {a, b, c, d, e, f, g, h, i, j, k}) {
+                      h = {address, DType::f32, shape}, i = {address, DType::f32, shape, stride}, j = InputView<2>(x),
+                      k = OutputView<2>(x), r = {std::span(x.data(), 6), {2, 3}};
+  for (const BroadcastView& view : {a, b, c, d, e, f, g, h, i, j, k, r}) {
     expect_view(view, x.data(), DType::f32, {1, 1, 2, 3}, {0, 0, 3, 1});
   }
   void* const writable = x.data();
   const BroadcastOutput l = x, m = x.view(), n = {x.data(), {2, 3}}, o = {writable, DType::f32, shape},
-                        p = OutputView<2>(x);
-  for (const BroadcastOutput& view : {l, m, n, o, p}) {
+                        p = OutputView<2>(x), s = {std::span(x.data(), 6), {2, 3}};
+  for (const BroadcastOutput& view : {l, m, n, o, p, s}) {
     expect_view(view, x.data(), DType::f32, {1, 1, 2, 3}, {0, 0, 3, 1});
   }
   for (std::size_t rank = 1; rank <= 4; ++rank) {
@@ -177,6 +185,11 @@ TEST(BroadcastViews, OfAnyRank) {
     EXPECT_EQ(BroadcastView(address, DType::f32, twos).shape(0), rank < 4 ? 1 : 2);
   }
   const std::vector<index_t> none, five(5, 1);
+  const std::vector<float> few(5);
+  EXPECT_EQ(error_of([&] {
+              (void)BroadcastView(few, {2, 3});
+            }),
+            "TensorView: the buffer must hold all elements of the shape, got elements=5, shape=[2, 3], wanted=6");
   EXPECT_EQ(error_of([&] { BroadcastView(address, DType::f32, none); }),
             "BroadcastView: the rank must be 1 to 4, got rank=0");
   EXPECT_EQ(error_of([&] { BroadcastOutput(writable, DType::f32, five); }),

@@ -59,6 +59,24 @@ TEST_F(AttentionErrors, Inputs) {
          "options.kv_head_of gives any other grouping");
 }
 
+TEST_F(AttentionErrors, NullPointers) {
+  const std::string hint = "; an optional view that is not wanted is left unset";
+  const auto text = [&](const std::string& name, const std::string& shape) {
+    return "ShapeError attention_forward: " + name + " must not be a null pointer, got " + name + "=" + shape + hint;
+  };
+  refuse([&] { set_data(input.q, nullptr); }, text("q", "[2, 3, 4, 8]"));
+  refuse([&] { set_data(input.k, nullptr); }, text("k", "[2, 5, 2, 8]"));
+  refuse([&] { set_data(input.v, nullptr); }, text("v", "[2, 5, 2, 6]"));
+  refuse([&] { set_data(output.out, nullptr); }, text("out", "[2, 3, 4, 6]"));
+  refuse([&] { set_data(output.probs, nullptr); }, text("probs", "[2, 4, 3, 5]"));
+  refuse([&] { set_data(output.lse, nullptr); }, text("lse", "[2, 4, 3]"));
+  refuse([&] { set_data(output.row_max, nullptr); }, text("row_max", "[2, 4, 3]"));
+  refuse([&] { set_data(options.bias, nullptr); }, text("bias", "[2, 4, 3, 5]"));
+  refuse([&] { set_data(options.mask.visible, nullptr); }, text("visible", "[2, 4, 3, 5]"));
+  refuse([&] { set_data(options.sinks, nullptr); }, text("sinks", "[4]"));
+  refuse([&] { set_data(options.alibi_slopes, nullptr); }, text("alibi_slopes", "[4]"));
+}
+
 TEST_F(AttentionErrors, HeadMap) {
   refuse([&] { options.kv_head_of = view_of(two); },
          "ShapeError attention_forward: kv_head_of must have one entry a query head, got kv_head_of=2, num_heads=4");

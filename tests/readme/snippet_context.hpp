@@ -1,0 +1,32 @@
+// What the snippets of headers and documents speak of without declaring it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "multihead/encoder.hpp"
+#include "multihead/lens.hpp"
+#include "multihead/multihead.hpp"
+#include "multihead/report.hpp"
+#include "multihead/safetensors.hpp"
+#include "multihead/sentence_embedding.hpp"
+#include "multihead/tokenizer.hpp"
+
+using namespace multihead;
+using namespace multihead::nn;
+
+extern const index_t B, H, Hkv, S, Sq, Skv, D, Dv, rows, columns;
+extern float *pointer, *qkv, *out_data;
+extern const float *q_data, *k_data, *v_data;
+extern const void* address;
+extern std::vector<float> numbers;
+extern std::vector<index_t> shape, stride;
+extern Tensor<float, 2> tensor;
+extern Tensor<float, 4> q, k, v, out;
+extern MultiHeadAttention<float> layer;
+extern Tensor<float, 1> designed_slopes;
+extern Tensor<float, 4> designed_bias;
+extern MultiHeadInput<float> input;
+extern MultiHeadOutput<float> output;
