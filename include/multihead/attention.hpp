@@ -50,8 +50,8 @@ struct AttentionOutput {
 ///
 /// Cost     2*B*H*Sq*Skv*(D + Dv) flops; about half with a square causal mask; hidden tiles cost nothing.
 /// Memory   beside the outputs at most 3.5 MB + 8 KB * (D + Dv) per thread in f32 (1.5 MB more past 8,192 keys; twice
-///          all that in f64), whatever Sq and Skv are. More in two cases: with `probs` 4 * (D + Dv + 50) * Skv bytes per thread; with at most 16 queries
-///          per kv head 4 * (Dv + 3) bytes per query and head for each 1,024 keys.
+///          all that in f64), whatever Sq and Skv are. More in two cases: with `probs` 4 * (D + Dv + 50) * Skv bytes per
+///          thread; with at most 16 queries per kv head 4 * (Dv + 3) bytes per query and head for each 1,024 keys.
 /// Threads  the result is bitwise equal for any thread count and any batch mates.
 /// Source   Milakov & Gimelshein 2018, alg. 3; Dao 2023, alg. 1.
 MULTIHEAD_API void attention_forward(const AttentionInput& input, const AttentionOutput& output,
@@ -84,7 +84,8 @@ struct AttentionGradients {
 ///
 /// Cost     5*2*B*H*Sq*Skv*D flops for dq, dk and dv; dbias adds two products of five.
 /// Memory   beside the gradients 1 MB + 4 KB * (D + Dv) per thread, 4 * B * H * Sq bytes, and for dq
-///          (4 * threads + 3) * 4 * (H / Hkv) * (Sq + 48) * D bytes, twice that past 32,768 keys; all twice in f64. Nothing of size [Sq, Skv].
+///          (4 * threads + 3) * 4 * (H / Hkv) * (Sq + 48) * D bytes, twice that past 32,768 keys; all twice in f64.
+///          Nothing of size [Sq, Skv].
 /// Threads  deterministic, bitwise equal for any thread count and any batch mates.
 /// Source   Dao et al. 2022, alg. 4; Dao 2023, alg. 2.
 MULTIHEAD_API void attention_backward(const AttentionBackwardInput& input, const AttentionGradients& gradients,

@@ -20,6 +20,7 @@ DECLARED = [
 ]
 STANDARD = {
     "algorithm": r"std::(?:min|max|clamp|fill|fill_n|copy|copy_n)\b",
+    "cstddef": r"std::size_t\b",
     "cmath": r"std::(?:log|sqrt|fma|abs)\b",
     "cstdint": r"std::u?int\d+_t\b",
     "cstring": r"std::mem\w+",
@@ -28,6 +29,7 @@ STANDARD = {
 }
 LIBRARY = {
     "hwy/highway.h": r"\b(?:hn::|HWY_[A-Z_]+)",
+    "hwy/targets.h": r"\bhwy::(?:ChosenTarget|TargetName|SupportedTargets)\b",
     "hwy/cache_control.h": r"\bhwy::Prefetch\b",
     "hwy/contrib/math/math-inl.h": r"\bhn::(?:Tanh|Log|Exp)\(",
     "core/philox.hpp": r"\b(?:philox|dropout_counter|PhiloxBlock)\b",

@@ -7,6 +7,7 @@
 #define MULTIHEAD_KERNELS_SIMD_CONVERT_INL
 #endif
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
