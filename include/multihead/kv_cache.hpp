@@ -44,8 +44,8 @@ class MULTIHEAD_API KvCache {
 
   const KvCacheShape& shape() const { return shape_; }
   index_t page_size() const { return page_size_; }
-  index_t num_pages() const { return index_t(refs_.size()); }
-  index_t num_free_pages() const { return index_t(free_.size()); }
+  index_t num_pages() const { return static_cast<index_t>(refs_.size()); }
+  index_t num_free_pages() const { return static_cast<index_t>(free_.size()); }
   /// Most tokens that sequence can hold.
   index_t capacity() const { return capacity_; }
   bool is_ring() const { return is_ring_; }

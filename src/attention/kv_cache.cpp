@@ -15,7 +15,7 @@ void copy_features(const InputView<4>& from, index_t b, index_t i, index_t g, DT
   const index_t first = b * from.stride(0) + i * from.stride(1) + g * from.stride(2);
   if (from.dtype() == dtype && from.stride(3) == 1) {
     std::memcpy(to, static_cast<const std::byte*>(from.data()) + first * dtype_bytes(dtype),
-                std::size_t(from.shape(3) * dtype_bytes(dtype)));
+                static_cast<std::size_t>(from.shape(3) * dtype_bytes(dtype)));
     return;
   }
   for (index_t d = 0; d < from.shape(3); ++d) {
@@ -71,7 +71,7 @@ KvCache::KvCache(const KvCacheShape& shape, index_t page_size, index_t num_pages
   };
   k_ = pool(shape.head_dim);
   v_ = pool(shape.head_dim_v);
-  refs_.assign(std::size_t(num_pages), 0);
+  refs_.assign(static_cast<std::size_t>(num_pages), 0);
   for (index_t page = num_pages - 1; page >= 0; --page) free_.push_back(page);
   page_table_ = Tensor<index_t, 2>({shape.num_sequences, 1});
   length_ = Tensor<index_t, 1>({shape.num_sequences});
@@ -111,7 +111,7 @@ index_t KvCache::pages_to_take(index_t seqlen, TensorView<const index_t, 1> coun
     total += pages_of(length + count) - pages_of(length);
     if (length % page_size_ == 0) continue;
     const index_t page = page_table_(b, length / page_size_);
-    if (refs_[std::size_t(page)] - std::count(left.begin(), left.end(), page) > 1) {
+    if (refs_[static_cast<std::size_t>(page)] - std::count(left.begin(), left.end(), page) > 1) {
       left.push_back(page);
       ++total;
     }
@@ -141,22 +141,22 @@ void KvCache::check_append(const char* function, index_t batch, index_t seqlen,
 index_t KvCache::take_page() {
   const index_t page = free_.back();
   free_.pop_back();
-  refs_[std::size_t(page)] = 1;
+  refs_[static_cast<std::size_t>(page)] = 1;
   return page;
 }
 
 void KvCache::release_page(index_t page) {
-  if (--refs_[std::size_t(page)] == 0) free_.push_back(page);
+  if (--refs_[static_cast<std::size_t>(page)] == 0) free_.push_back(page);
 }
 
 // Makes page n of a sequence its own: a shared one is copied.
 void KvCache::own_page(index_t sequence, index_t n) {
   index_t& page = page_table_(sequence, n);
-  if (refs_[std::size_t(page)] == 1) return;
+  if (refs_[static_cast<std::size_t>(page)] == 1) return;
   const index_t copy = take_page();
   for (Tensor<std::byte, 1>* pool : {&k_, &v_}) {
     const index_t bytes = pool->size() / num_pages();
-    std::memcpy(pool->data() + copy * bytes, pool->data() + page * bytes, std::size_t(bytes));
+    std::memcpy(pool->data() + copy * bytes, pool->data() + page * bytes, static_cast<std::size_t>(bytes));
   }
   release_page(page);
   page = copy;
@@ -247,7 +247,7 @@ void KvCache::fork(index_t from, index_t to) {
   set_length(to, 0);
   for (index_t n = 0; n < pages_of(length_(from)); ++n) {
     page_table_(to, n) = page_table_(from, n);
-    ++refs_[std::size_t(page_table_(to, n))];
+    ++refs_[static_cast<std::size_t>(page_table_(to, n))];
   }
   length_(to) = length_(from);
   next_position_(to) = next_position_(from);
@@ -259,8 +259,8 @@ OutputView<2> KvCache::writable_key(index_t sequence, index_t j) {
   require(j >= 0 && j < length_(sequence), function, "the token must be held",
           {{"token", j}, {"length", length_(sequence)}});
   const index_t page = page_table_(sequence, j / page_size_);
-  require(refs_[std::size_t(page)] == 1 || num_free_pages() > 0, function, "a page must be free to copy a shared one",
-          {{"pages_free", num_free_pages()}});
+  require(refs_[static_cast<std::size_t>(page)] == 1 || num_free_pages() > 0, function,
+          "a page must be free to copy a shared one", {{"pages_free", num_free_pages()}});
   own_page(sequence, j / page_size_);
   const index_t first = page_table_(sequence, j / page_size_) * shape_.num_kv_heads * page_size_ + j % page_size_;
   return {k_.data() + first * shape_.head_dim * dtype_bytes(shape_.dtype),

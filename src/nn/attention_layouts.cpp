@@ -134,7 +134,8 @@ void check_holds(const char* function, AttentionLayout layout, const MultiHeadAt
   require<UnsupportedError>(torch || keras || (e.k_width == e.d_model && e.v_width == e.d_model), function,
                             "the layout has keys and values of d_model",
                             {name, {"k_width", e.k_width}, {"v_width", e.v_width}, {"d_model", e.d_model}});
-  const int biases = int(c.b_q) + int(c.b_k) + int(c.b_v) + int(c.b_o);
+  const int biases =
+      static_cast<int>(c.b_q) + static_cast<int>(c.b_k) + static_cast<int>(c.b_v) + static_cast<int>(c.b_o);
   require<UnsupportedError>(biases == 4 || (biases == 0 && (torch || keras)), function,
                             torch || keras ? "the layout has all biases or none" : "the layout has all biases",
                             {name, {"biases", biases}});
@@ -146,7 +147,9 @@ void check_holds(const char* function, AttentionLayout layout, const MultiHeadAt
 template <class T>
 void check_tensors(const char* function, AttentionLayout layout, const NamedViews<T>& tensors,
                    const std::vector<Part<T>>& parts) {
-  const auto text = [](const std::vector<index_t>& shape) { return shape_text(shape.data(), int(shape.size())); };
+  const auto text = [](const std::vector<index_t>& shape) {
+    return shape_text(shape.data(), static_cast<int>(shape.size()));
+  };
   for (const Part<T>& part : parts) {
     const auto found = tensors.find(part.name);
     require<CheckpointError>(found != tensors.end(), function, "every tensor of the layout must be there",
@@ -191,7 +194,7 @@ MultiHeadConfig torch_config(const NamedViews<T>& tensors, index_t num_heads) {
                              {{"layout", "torch"}, {"missing", name}});
     const std::vector<index_t>& shape = found->second.shape;
     require<CheckpointError>(shape.size() == 2, function, "a weight must have two axes",
-                             {{"tensor", name}, {"shape", shape_text(shape.data(), int(shape.size()))}});
+                             {{"tensor", name}, {"shape", shape_text(shape.data(), static_cast<int>(shape.size()))}});
     return shape[1];
   };
   MultiHeadConfig config{.d_model = width("out_proj.weight"), .num_heads = num_heads};
@@ -226,7 +229,8 @@ NamedTensors<T> save_layout(AttentionLayout layout, const MultiHeadAttention<T>&
   for (const Part<const T>& part : parts_of<const T>(layout, layer)) {
     NamedTensor<T>& tensor = tensors[part.name];
     tensor.shape = part.shape;
-    tensor.values.resize(std::size_t(checked_size(part.shape.data(), int(part.shape.size()), sizeof(T))));
+    tensor.values.resize(
+        static_cast<std::size_t>(checked_size(part.shape.data(), static_cast<int>(part.shape.size()), sizeof(T))));
     T* to = tensor.values.data() + part.offset;
     for (index_t r = 0; r < part.rows; ++r) {
       for (index_t c = 0; c < part.cols; ++c) to[r * part.row_step + c * part.col_step] = part.data[r * part.cols + c];

@@ -28,15 +28,15 @@ double keep_factor(const Dropout& dropout, index_t sequence, index_t h, index_t 
 
 template <class T>
 T extra_score(const ExtraKey<T>& extra, const T* q, index_t g, std::optional<double> softcap) {
-  const T s = T(extra.scale) * dot(q, extra.bias_k.view()[g].data(), extra.bias_k.shape(1));
-  return softcap ? T(*softcap) * std::tanh(s / T(*softcap)) : s;
+  const T s = static_cast<T>(extra.scale) * dot(q, extra.bias_k.view()[g].data(), extra.bias_k.shape(1));
+  return softcap ? static_cast<T>(*softcap) * std::tanh(s / static_cast<T>(*softcap)) : s;
 }
 
 // Where head or row n of `size` stands among those that were selected: -1 if it is not there.
 std::vector<index_t> selected(const TensorView<const index_t, 1>& selection, index_t size) {
-  std::vector<index_t> index(std::size_t(size), -1);
+  std::vector<index_t> index(static_cast<std::size_t>(size), -1);
   const index_t count = selection ? selection.shape(0) : size;
-  for (index_t n = 0; n < count; ++n) index[std::size_t(selection ? selection(n) : n)] = n;
+  for (index_t n = 0; n < count; ++n) index[static_cast<std::size_t>(selection ? selection(n) : n)] = n;
   return index;
 }
 
@@ -52,21 +52,22 @@ void join_extra_key(const ExtraKey<T>& extra, TensorView<const T, 4> q, const At
     for (index_t i = 0; i < s.count; ++i) {
       const index_t at = s.begin + i;
       for (index_t h = 0; h < num_heads; ++h) {
-        const index_t g = extra.kv_head_of[std::size_t(h)];
+        const index_t g = extra.kv_head_of[static_cast<std::size_t>(h)];
         T& row_max = rows.row_max(s.batch, h, at);
         T& row_sum = rows.row_sum(s.batch, h, at);
         const T score = extra_score(extra, q[s.batch][at][h].data(), g, options.softcap);
         const T top = row_sum == 0 || row_max < score ? score : row_max;
-        const T others = row_sum == 0 ? T(0) : std::exp(row_max - top) * row_sum;
+        const T others = row_sum == 0 ? T{0} : std::exp(row_max - top) * row_sum;
         const T own = std::exp(score - top), sum = others + own;
-        const T value_factor = own / sum * T(keep_factor(options.dropout, s.sequence, h, i));
+        const T value_factor = own / sum * static_cast<T>(keep_factor(options.dropout, s.sequence, h, i));
         T* out = rows.out[s.batch][at][h].data();
         const T* bias_v = extra.bias_v.view()[g].data();
         for (index_t d = 0; d < head_dim_v; ++d) out[d] = out[d] * (others / sum) + value_factor * bias_v[d];
         row_max = top;
         row_sum = sum;
-        if (rows.probs && probs_head[std::size_t(h)] >= 0 && probs_row[std::size_t(i)] >= 0) {
-          const auto probs = rows.probs[s.sequence][probs_head[std::size_t(h)]][probs_row[std::size_t(i)]];
+        if (rows.probs && probs_head[static_cast<std::size_t>(h)] >= 0 && probs_row[static_cast<std::size_t>(i)] >= 0) {
+          const auto probs =
+              rows.probs[s.sequence][probs_head[static_cast<std::size_t>(h)]][probs_row[static_cast<std::size_t>(i)]];
           for (index_t j = 0; j < probs.shape(0); ++j) probs(j) *= others / sum;
         }
       }
@@ -83,17 +84,19 @@ void extra_key_backward(const ExtraKey<T>& extra, TensorView<const T, 4> q, Tens
     for (index_t i = 0; i < s.count; ++i) {
       const index_t at = s.begin + i;
       for (index_t h = 0; h < num_heads; ++h) {
-        const index_t g = extra.kv_head_of[std::size_t(h)];
+        const index_t g = extra.kv_head_of[static_cast<std::size_t>(h)];
         const T* query = q[s.batch][at][h].data();
         const T* grad = dout[s.batch][at][h].data();
         const T* bias_k = extra.bias_k.view()[g].data();
         const T* bias_v = extra.bias_v.view()[g].data();
         const T score = extra_score(extra, query, g, options.softcap);
         const T p = std::exp(score - rows.row_max(s.batch, h, at)) / rows.row_sum(s.batch, h, at);
-        const T keep = T(keep_factor(options.dropout, s.sequence, h, i));
+        const T keep = static_cast<T>(keep_factor(options.dropout, s.sequence, h, i));
         const T delta = dot(grad, rows.out[s.batch][at][h].data(), head_dim_v);
-        const T slope = options.softcap ? 1 - (score / T(*options.softcap)) * (score / T(*options.softcap)) : T(1);
-        const T ds = p * (keep * dot(grad, bias_v, head_dim_v) - delta) * slope * T(extra.scale);
+        const T slope = options.softcap ? 1 - (score / static_cast<T>(*options.softcap)) *
+                                                  (score / static_cast<T>(*options.softcap))
+                                        : T{1};
+        const T ds = p * (keep * dot(grad, bias_v, head_dim_v) - delta) * slope * static_cast<T>(extra.scale);
         if (gradients.dq) {
           T* dq = gradients.dq[s.batch][at][h].data();
           for (index_t d = 0; d < head_dim; ++d) dq[d] += ds * bias_k[d];

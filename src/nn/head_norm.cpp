@@ -8,8 +8,8 @@ namespace {
 template <class T>
 T inverse_rms(const T* x, index_t head_dim, double epsilon) {
   double sum = 0;
-  for (index_t d = 0; d < head_dim; ++d) sum += double(x[d]) * double(x[d]);
-  return T(1 / std::sqrt(sum / double(head_dim) + epsilon));
+  for (index_t d = 0; d < head_dim; ++d) sum += static_cast<double>(x[d]) * static_cast<double>(x[d]);
+  return static_cast<T>(1 / std::sqrt(sum / static_cast<double>(head_dim) + epsilon));
 }
 
 // Calls visit(row of a, row of b) for each head of each token.
@@ -41,8 +41,9 @@ void head_norm_backward(TensorView<const T, 4> x, const Tensor<T, 1>& w, double 
   for_heads(x, dy, [&](const T* from, T* grad) {
     const T r = inverse_rms(from, head_dim, epsilon);
     double dot = 0;
-    for (index_t d = 0; d < head_dim; ++d) dot += double(w(d)) * double(grad[d]) * double(from[d]);
-    const T back = T(dot / double(head_dim)) * r * r;
+    for (index_t d = 0; d < head_dim; ++d)
+      dot += static_cast<double>(w(d)) * static_cast<double>(grad[d]) * static_cast<double>(from[d]);
+    const T back = static_cast<T>(dot / static_cast<double>(head_dim)) * r * r;
     for (index_t d = 0; d < head_dim; ++d) {
       if (dw) (*dw)(d) += grad[d] * from[d] * r;
       grad[d] = r * (w(d) * grad[d] - from[d] * back);

@@ -18,8 +18,8 @@ AttentionOptions attention_options(const MultiHeadAttention<T>& layer, const Mul
   AttentionOptions a = options.attention;
   const MultiHeadConfig& config = layer.config();
   const std::vector<index_t>& map = layer.heads().kv_head_of;
-  if (!a.scale) a.scale = config.scale.value_or(1 / std::sqrt(double(layer.extents().head_dim)));
-  a.kv_head_of = {map.data(), {index_t(map.size())}};
+  if (!a.scale) a.scale = config.scale.value_or(1 / std::sqrt(static_cast<double>(layer.extents().head_dim)));
+  a.kv_head_of = {map.data(), {static_cast<index_t>(map.size())}};
   if (config.sinks) a.sinks = layer.parameters().sinks.view();
   if (config.zero_attn) a.sinks = zeros.view();
   a.dropout.probability = options.training ? config.dropout : 0;
@@ -140,10 +140,10 @@ void gate_gradients(const Tensor<T, 4>& dgated, const Tensor<T, 4>& heads, const
       double sum = 0;
       for (index_t i = s.begin; i < s.begin + s.count; ++i) {
         for (index_t d = 0; d < heads.shape(3); ++d) {
-          sum += double(dgated(s.batch, i, h, d)) * double(heads(s.batch, i, h, d));
+          sum += static_cast<double>(dgated(s.batch, i, h, d)) * static_cast<double>(heads(s.batch, i, h, d));
         }
       }
-      dgates(s.sequence, h) = T(sum);
+      dgates(s.sequence, h) = static_cast<T>(sum);
     }
   });
 }

@@ -7,7 +7,7 @@ namespace {
 
 template <std::size_t R>
 Extents text(const std::array<index_t, R>& shape) {
-  return {shape.data(), int(R)};
+  return {shape.data(), static_cast<int>(R)};
 }
 
 // An absent view passes; `rule` says the shape in words.

@@ -51,7 +51,9 @@ RemainingHeads all_heads(const MultiHeadExtents& e) {
   return heads;
 }
 
-std::string list_text(const std::vector<index_t>& list) { return shape_text(list.data(), int(list.size())); }
+std::string list_text(const std::vector<index_t>& list) {
+  return shape_text(list.data(), static_cast<int>(list.size()));
+}
 
 bool ascending_below(const std::vector<index_t>& list, index_t limit) {
   return std::is_sorted(list.begin(), list.end(), std::less_equal<>{}) &&
@@ -71,7 +73,7 @@ void check_heads(const MultiHeadExtents& designed, const RemainingHeads& heads) 
   for (std::size_t h = 0; fits && h < heads.kv_head_of.size(); ++h) {
     const index_t g = heads.kv_head_of[h];
     fits = g >= 0 && g < index_t(heads.original_kv_heads.size()) &&
-           heads.original_kv_heads[std::size_t(g)] == heads.original_heads[h] / heads_per_kv;
+           heads.original_kv_heads[static_cast<std::size_t>(g)] == heads.original_heads[h] / heads_per_kv;
   }
   require(fits, function, "kv_head_of must lead each head to its kv head",
           {{"original_heads", list_text(heads.original_heads)},
@@ -101,7 +103,7 @@ MultiHeadParameters<T> zero_parameters(const MultiHeadConfig& c, const MultiHead
 
 // The n-th number of a seed, uniform in [-1, 1).
 double uniform(std::uint64_t seed, std::uint64_t n) {
-  return double(splitmix64(seed + n * kSplitMix64Step) >> 11) * 0x1p-52 - 1.0;
+  return static_cast<double>(splitmix64(seed + n * kSplitMix64Step) >> 11) * 0x1p-52 - 1.0;
 }
 
 // The part of `x` along `axis` that belongs to the blocks `kept`, each `width` long.
@@ -109,7 +111,7 @@ template <class T, int R>
 void keep_blocks(Tensor<T, R>& x, int axis, const std::vector<index_t>& kept, index_t width) {
   if (!x.data()) return;
   auto shape = x.shape();
-  shape[axis] = index_t(kept.size()) * width;
+  shape[axis] = static_cast<index_t>(kept.size()) * width;
   Tensor<T, R> result(shape);
   index_t outer = 1, inner = 1;
   for (int a = 0; a < axis; ++a) outer *= shape[a];
@@ -132,16 +134,12 @@ template <class T, class Parameters>
 HeadView<T> head_view(Parameters& p, const MultiHeadExtents& e, const RemainingHeads& heads, index_t h) {
   require(h >= 0 && h < e.num_heads, "MultiHeadAttention::head", "the head must be one of num_heads",
           {{"head", h}, {"num_heads", e.num_heads}});
-  const index_t g = heads.kv_head_of[std::size_t(h)];
+  const index_t g = heads.kv_head_of[static_cast<std::size_t>(h)];
   const index_t dq = e.head_dim, dv = e.head_dim_v;
-  return {heads.original_heads[std::size_t(h)],
-          heads.original_kv_heads[std::size_t(g)],
-          part<T, 2>(p.w_q.view(), 0, h * dq, (h + 1) * dq),
-          part<T, 2>(p.w_k.view(), 0, g * dq, (g + 1) * dq),
-          part<T, 2>(p.w_v.view(), 0, g * dv, (g + 1) * dv),
-          part<T, 2>(p.w_o.view(), 1, h * dv, (h + 1) * dv),
-          part<T, 1>(p.b_q.view(), 0, h * dq, (h + 1) * dq),
-          part<T, 1>(p.b_k.view(), 0, g * dq, (g + 1) * dq),
+  return {heads.original_heads[static_cast<std::size_t>(h)], heads.original_kv_heads[static_cast<std::size_t>(g)],
+          part<T, 2>(p.w_q.view(), 0, h * dq, (h + 1) * dq), part<T, 2>(p.w_k.view(), 0, g * dq, (g + 1) * dq),
+          part<T, 2>(p.w_v.view(), 0, g * dv, (g + 1) * dv), part<T, 2>(p.w_o.view(), 1, h * dv, (h + 1) * dv),
+          part<T, 1>(p.b_q.view(), 0, h * dq, (h + 1) * dq), part<T, 1>(p.b_k.view(), 0, g * dq, (g + 1) * dq),
           part<T, 1>(p.b_v.view(), 0, g * dv, (g + 1) * dv)};
 }
 
@@ -155,11 +153,11 @@ template <class T>
 MultiHeadAttention<T>::MultiHeadAttention(const MultiHeadConfig& config, const RemainingHeads& heads)
     : config_(config), extents_(designed_extents(config)), heads_(heads) {
   check_heads(extents_, heads);
-  extents_.num_heads = index_t(heads.original_heads.size());
-  extents_.num_kv_heads = index_t(heads.original_kv_heads.size());
+  extents_.num_heads = static_cast<index_t>(heads.original_heads.size());
+  extents_.num_kv_heads = static_cast<index_t>(heads.original_kv_heads.size());
   parameters_ = zero_gradients();
-  if (config.q_norm) std::fill_n(parameters_.q_norm.data(), parameters_.q_norm.size(), T(1));
-  if (config.k_norm) std::fill_n(parameters_.k_norm.data(), parameters_.k_norm.size(), T(1));
+  if (config.q_norm) std::fill_n(parameters_.q_norm.data(), parameters_.q_norm.size(), T{1});
+  if (config.k_norm) std::fill_n(parameters_.k_norm.data(), parameters_.k_norm.size(), T{1});
 }
 
 template <class T>
@@ -171,14 +169,14 @@ template <class T>
 void MultiHeadAttention<T>::initialize(std::uint64_t seed) {
   std::uint64_t n = 0;
   const auto fill = [&](Tensor<T, 2>& w) {
-    const double bound = std::sqrt(6.0 / double(std::max<index_t>(w.shape(0) + w.shape(1), 1)));
-    for (index_t at = 0; at < w.size(); ++at) w.data()[at] = T(bound * uniform(seed, n++));
+    const double bound = std::sqrt(6.0 / static_cast<double>(std::max<index_t>(w.shape(0) + w.shape(1), 1)));
+    for (index_t at = 0; at < w.size(); ++at) w.data()[at] = static_cast<T>(bound * uniform(seed, n++));
   };
   parameters().for_each([&](std::string_view name, auto& p) {
     if constexpr (std::is_same_v<std::decay_t<decltype(p)>, Tensor<T, 2>>) {
       fill(p);
     } else {
-      std::fill_n(p.data(), p.size(), name.ends_with("_norm") ? T(1) : T(0));
+      std::fill_n(p.data(), p.size(), name.ends_with("_norm") ? T{1} : T{0});
     }
   });
 }
@@ -217,17 +215,17 @@ RemovedHeads MultiHeadAttention<T>::remove_heads(std::span<const index_t> origin
     std::vector<index_t>& list = here ? result.removed : result.already_gone;
     if (std::find(list.begin(), list.end(), head) == list.end()) list.push_back(head);
   }
-  const bool none_left = !result.removed.empty() && index_t(result.removed.size()) == extents_.num_heads;
+  const bool none_left = !result.removed.empty() && static_cast<index_t>(result.removed.size()) == extents_.num_heads;
   require(!none_left || all == RemoveAll::allow, function, "a head must remain",
           {{"removed", list_text(result.removed)}, {"num_heads", extents_.num_heads}},
           "RemoveAll::allow leaves the output bias alone");
 
   std::vector<index_t> kept, kept_kv;  // indices before the removal
   for (index_t h = 0; h < extents_.num_heads; ++h) {
-    const index_t original = heads_.original_heads[std::size_t(h)];
+    const index_t original = heads_.original_heads[static_cast<std::size_t>(h)];
     if (std::find(result.removed.begin(), result.removed.end(), original) != result.removed.end()) continue;
     kept.push_back(h);
-    const index_t g = heads_.kv_head_of[std::size_t(h)];
+    const index_t g = heads_.kv_head_of[static_cast<std::size_t>(h)];
     if (kept_kv.empty() || kept_kv.back() != g) kept_kv.push_back(g);  // kv_head_of ascends with h
   }
   keep_heads(kept, kept_kv);
@@ -246,15 +244,16 @@ void MultiHeadAttention<T>::keep_heads(const std::vector<index_t>& kept, const s
   keep_blocks(p.sinks, 0, kept, 1);
 
   RemainingHeads heads;
-  for (const index_t g : kept_kv) heads.original_kv_heads.push_back(heads_.original_kv_heads[std::size_t(g)]);
+  for (const index_t g : kept_kv)
+    heads.original_kv_heads.push_back(heads_.original_kv_heads[static_cast<std::size_t>(g)]);
   for (const index_t h : kept) {
-    const index_t g = heads_.kv_head_of[std::size_t(h)];
-    heads.original_heads.push_back(heads_.original_heads[std::size_t(h)]);
+    const index_t g = heads_.kv_head_of[static_cast<std::size_t>(h)];
+    heads.original_heads.push_back(heads_.original_heads[static_cast<std::size_t>(h)]);
     heads.kv_head_of.push_back(std::lower_bound(kept_kv.begin(), kept_kv.end(), g) - kept_kv.begin());
   }
   heads_ = std::move(heads);
-  extents_.num_heads = index_t(kept.size());
-  extents_.num_kv_heads = index_t(kept_kv.size());
+  extents_.num_heads = static_cast<index_t>(kept.size());
+  extents_.num_kv_heads = static_cast<index_t>(kept_kv.size());
 }
 
 template class MultiHeadAttention<float>;

@@ -15,28 +15,28 @@ bool needs_trained_length(RopeScaling scaling) {
 
 // ntk changes the base so that the lowest frequency is divided by `stretch` and the highest is kept.
 double ntk_base(double base, double stretch, index_t rotary_dim) {
-  return base * std::pow(stretch, double(rotary_dim) / double(rotary_dim - 2));
+  return base * std::pow(stretch, static_cast<double>(rotary_dim) / static_cast<double>(rotary_dim - 2));
 }
 
 // Peng et al. 2023: the pair whose angle makes `turns` full turns over the trained length.
 double yarn_pair(double turns, const RopeConfig& c, index_t rotary_dim) {
-  const double length = double(c.original_max_position);
-  return double(rotary_dim) * std::log(length / (turns * 2 * std::numbers::pi)) / (2 * std::log(c.base));
+  const double length = static_cast<double>(c.original_max_position);
+  return static_cast<double>(rotary_dim) * std::log(length / (turns * 2 * std::numbers::pi)) / (2 * std::log(c.base));
 }
 
 void scale_yarn(std::vector<double>& inv_freq, const RopeConfig& c, index_t rotary_dim) {
   const double low = std::max(std::floor(yarn_pair(c.beta_fast, c, rotary_dim)), 0.0);
-  double high = std::min(std::ceil(yarn_pair(c.beta_slow, c, rotary_dim)), double(rotary_dim - 1));
+  double high = std::min(std::ceil(yarn_pair(c.beta_slow, c, rotary_dim)), static_cast<double>(rotary_dim - 1));
   if (high == low) high += 0.001;
   for (std::size_t p = 0; p < inv_freq.size(); ++p) {
-    const double ramp = std::clamp((double(p) - low) / (high - low), 0.0, 1.0);  // 0 keeps, 1 divides
+    const double ramp = std::clamp((static_cast<double>(p) - low) / (high - low), 0.0, 1.0);  // 0 keeps, 1 divides
     inv_freq[p] = inv_freq[p] / c.factor * ramp + inv_freq[p] * (1 - ramp);
   }
 }
 
 void scale_llama3(std::vector<double>& inv_freq, const RopeConfig& c) {
   for (double& f : inv_freq) {
-    const double turns = double(c.original_max_position) * f / (2 * std::numbers::pi);
+    const double turns = static_cast<double>(c.original_max_position) * f / (2 * std::numbers::pi);
     const double keep = (turns - c.low_freq_factor) / (c.high_freq_factor - c.low_freq_factor);  // 1 keeps, 0 divides
     const double smooth = std::clamp(keep, 0.0, 1.0);
     f = (1 - smooth) * f / c.factor + smooth * f;
@@ -45,7 +45,9 @@ void scale_llama3(std::vector<double>& inv_freq, const RopeConfig& c) {
 
 template <class T>
 void check_rotation(const char* function, TensorView<const T, 4> x, TensorView<T, 4> y, const RopeAngles<T>& angles) {
-  const auto text = [](const auto& view) { return Extents(view.shape().data(), int(view.shape().size())); };
+  const auto text = [](const auto& view) {
+    return Extents(view.shape().data(), static_cast<int>(view.shape().size()));
+  };
   require(x.shape() == y.shape(), function, "input and output must have one shape",
           {{"input", text(x)}, {"output", text(y)}});
   require(angles.cos.shape() == angles.sin.shape(), function, "cos and sin must have one shape",
@@ -122,11 +124,13 @@ std::vector<double> Rope::inv_freq(index_t seqlen) const {
   double base = c.base;
   if (c.scaling == RopeScaling::ntk) base = ntk_base(base, c.factor, rotary_dim_);
   if (c.scaling == RopeScaling::dynamic && seqlen > c.original_max_position) {
-    const double stretch = c.factor * double(seqlen) / double(c.original_max_position) - (c.factor - 1);
+    const double stretch =
+        c.factor * static_cast<double>(seqlen) / static_cast<double>(c.original_max_position) - (c.factor - 1);
     base = ntk_base(base, stretch, rotary_dim_);
   }
-  std::vector<double> result(std::size_t(rotary_dim_ / 2));
-  for (std::size_t p = 0; p < result.size(); ++p) result[p] = std::pow(base, -2.0 * double(p) / double(rotary_dim_));
+  std::vector<double> result(static_cast<std::size_t>(rotary_dim_ / 2));
+  for (std::size_t p = 0; p < result.size(); ++p)
+    result[p] = std::pow(base, -2.0 * static_cast<double>(p) / static_cast<double>(rotary_dim_));
   if (c.scaling == RopeScaling::linear) {
     for (double& f : result) f /= c.factor;
   }
@@ -144,9 +148,9 @@ RopeTable<T> Rope::table(TensorView<const index_t, 1> positions) const {
   RopeTable<T> result{Tensor<T, 2>({num_tokens, half}), Tensor<T, 2>({num_tokens, half})};
   for (index_t n = 0; n < num_tokens; ++n) {
     for (index_t p = 0; p < half; ++p) {
-      const double angle = double(positions(n)) * freq[std::size_t(p)];
-      result.cos(n, p) = T(std::cos(angle) * attention_factor_);
-      result.sin(n, p) = T(std::sin(angle) * attention_factor_);
+      const double angle = static_cast<double>(positions(n)) * freq[static_cast<std::size_t>(p)];
+      result.cos(n, p) = static_cast<T>(std::cos(angle) * attention_factor_);
+      result.sin(n, p) = static_cast<T>(std::sin(angle) * attention_factor_);
     }
   }
   return result;
@@ -155,13 +159,13 @@ RopeTable<T> Rope::table(TensorView<const index_t, 1> positions) const {
 template <class T>
 void rope_apply(TensorView<const T, 4> x, TensorView<T, 4> y, const RopeAngles<T>& angles) {
   check_rotation("rope_apply", x, y, angles);
-  rotate_all(x, y, angles, T(1));
+  rotate_all(x, y, angles, T{1});
 }
 
 template <class T>
 void rope_backward(TensorView<const T, 4> dy, TensorView<T, 4> dx, const RopeAngles<T>& angles) {
   check_rotation("rope_backward", dy, dx, angles);
-  rotate_all(dy, dx, angles, T(-1));
+  rotate_all(dy, dx, angles, T{-1});
 }
 
 template RopeTable<float> Rope::table(TensorView<const index_t, 1>) const;

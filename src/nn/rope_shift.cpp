@@ -21,7 +21,8 @@ void rope_shift(const Rope& rope, KvCache& cache, index_t sequence, index_t begi
   const index_t half = rope.rotary_dim() / 2;
   const bool interleaved = rope.config().pairing == RopePairing::interleaved;
   for (index_t p = 0; p < half; ++p) {
-    const double angle = double(delta) * inv_freq[std::size_t(p)], cos = std::cos(angle), sin = std::sin(angle);
+    const double angle = static_cast<double>(delta) * inv_freq[static_cast<std::size_t>(p)], cos = std::cos(angle),
+                 sin = std::sin(angle);
     const index_t first = interleaved ? 2 * p : p, second = interleaved ? 2 * p + 1 : p + half;
     for (index_t j = begin; j < length; ++j) {
       const OutputView<2> key = cache.writable_key(sequence, j);

@@ -90,7 +90,7 @@ PlainLayer<Real> plain_layer(const nn::MultiHeadAttention<T>& layer, const nn::M
   const nn::MultiHeadConfig& config = layer.config();
   const nn::MultiHeadExtents& e = layer.extents();
   const nn::MultiHeadParameters<T>& p = layer.parameters();
-  const DType dtype = dtype_of<Real>;
+  const DType dtype = std::is_same_v<Real, float> ? DType::f32 : DType::f64;
   const TensorView<const T, 3> x_k = input.x_k ? input.x_k : input.x_q, x_v = input.x_v ? input.x_v : x_k;
   Array<Real, 3> q = plain_projection(reference::read<Real, 3>(input.x_q), p.w_q, p.b_q);
   Array<Real, 3> k = plain_projection(reference::read<Real, 3>(x_k), p.w_k, p.b_k);
