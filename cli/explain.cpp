@@ -146,8 +146,9 @@ struct Task {
 };
 
 bool takes_long(index_t num_tokens, const nn::MultiHeadExtents& size) {
-  constexpr index_t kMultiplyAdds = 10'000'000'000;  // about a second of a core, with the checks
-  return layer_cost(num_tokens, size.d_model, size.num_heads, size.head_dim).multiply_adds > kMultiplyAdds;
+  constexpr index_t kAboutASecond = 5'000'000'000, kExponential = 16;  // in multiply-adds of one core
+  const LayerCost cost = layer_cost(num_tokens, size.d_model, size.num_heads, size.head_dim);
+  return cost.multiply_adds + kExponential * cost.map_entries > kAboutASecond;
 }
 
 int finish(Explanation explanation, Task& task, Progress& progress) {

@@ -107,9 +107,9 @@ Worst worst_of_row(TensorView<const float, 1> scores, TensorView<const float, 1>
   return worst;
 }
 
-/// Rows are taken one by one where all maps have more than 2^24 weights, so that as many are computed at most.
+/// Rows are taken one by one where all maps have more than 2^22 weights, so that as many are computed at most.
 struct CheckedRows {
-  static constexpr index_t kMostWeights = index_t{1} << 24;
+  static constexpr index_t kMostWeights = index_t{1} << 22;
   index_t count, step;  // 0, step, 2 step ..
 
   CheckedRows(index_t num_tokens, index_t num_heads)

@@ -24,9 +24,8 @@ void print_help() {
   std::string text = "Exact, fast, inspectable multi-head attention.\n\nUsage: multihead COMMAND [OPTIONS]\n\n";
   for (const Command& command : kCommands) text += fmt::format("  {:<10} {}\n", command.name, command.summary);
   print(text +
-        "\nmultihead COMMAND --help tells more, with an example. multihead --version\n\n"
-        "Example:\n"
-        "  multihead explain \"the cat sat\"\n");
+        "\nmultihead COMMAND --help tells more, with an example. multihead --version\n"
+        "Example: multihead explain \"the cat sat\"\n");
 }
 
 const Command& find_command(std::string_view name) {
