@@ -86,7 +86,8 @@ class Words {
     std::string text;
     for (const std::string& word : positionals_) text += (text.empty() ? "" : " ") + word;
     std::string quoted;
-    for (const char c : text) quoted += (std::string_view("\"\\$`").find(c) != std::string_view::npos ? "\\" : "") + std::string(1, c);
+    for (const char c : text)
+      quoted += (std::string_view("\"\\$`").find(c) != std::string_view::npos ? "\\" : "") + std::string(1, c);
     throw UsageError(fmt::format("a text of several words needs quotes: multihead {} \"{}\"", name_, quoted));
   }
 

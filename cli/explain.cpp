@@ -156,8 +156,7 @@ int finish(Explanation explanation, Task& task, Progress& progress) {
   explanation.checks = checks_of(explanation, task.threads.get());
   if (task.json) {
     progress.say("writing the numbers");
-    task.json->write(
-        [&](OutputFile& file) { write_explanation_json(explanation, file, task.threads.get()); });
+    task.json->write([&](OutputFile& file) { write_explanation_json(explanation, file, task.threads.get()); });
   }
   progress.end();
   const bool alone = task.json && task.json->is_standard_output();

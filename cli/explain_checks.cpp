@@ -135,12 +135,11 @@ std::vector<Check> checks_of_maps(const Explanation& e, Executor* threads) {
   Worst all;
   for (const Worst& head : worst) all = {std::max(all.sum, head.sum), std::max(all.softmax, head.softmax)};
   const std::string some = rows.count < n ? fmt::format("{} of ", rows.count * num_heads) : "all ";
-  return {{4, all.sum < 1e-5,
-           fmt::format("{}{} rows of all {} maps sum to 1; farthest off: {:.1e}", some, n * num_heads, num_heads,
-                       all.sum)},
-          {4, all.softmax < 1e-4,
-           fmt::format("softmax of step 3, computed plainly, gives the engine's maps; farthest off: {:.1e}",
-                       all.softmax)}};
+  return {
+      {4, all.sum < 1e-5,
+       fmt::format("{}{} rows of all {} maps sum to 1; farthest off: {:.1e}", some, n * num_heads, num_heads, all.sum)},
+      {4, all.softmax < 1e-4,
+       fmt::format("softmax of step 3, computed plainly, gives the engine's maps; farthest off: {:.1e}", all.softmax)}};
 }
 
 Check same_shape_as_input(const Explanation& e) {
@@ -178,10 +177,9 @@ Maps maps_of(const Explanation& e, index_t begin, index_t end, Executor* threads
             .probs = Tensor<float, 4>({1, num_heads, rows, e.num_tokens()})};
   const auto q = e.activations.q.view().slice(1, begin, end);
   Tensor<float, 4> out({1, rows, num_heads, e.activations.v.shape(3)});
-  attention_forward(
-      {.q = q, .k = e.activations.k.view(), .v = e.activations.v.view()},
-      {.out = out.view(), .probs = maps.probs.view()},
-      {.scale = scale_of(e.layer), .kv_head_of = {kv_head_of.data(), {num_heads}}, .threads = threads});
+  attention_forward({.q = q, .k = e.activations.k.view(), .v = e.activations.v.view()},
+                    {.out = out.view(), .probs = maps.probs.view()},
+                    {.scale = scale_of(e.layer), .kv_head_of = {kv_head_of.data(), {num_heads}}, .threads = threads});
   const auto scale = static_cast<float>(scale_of(e.layer));
   run_tasks(threads, num_heads, [&](index_t h, int) {
     const TensorView<float, 2> scores = maps.scores.view()[h];
@@ -206,10 +204,10 @@ Explanation explain_layer(const nn::MultiHeadAttention<float>& layer, Tensor<flo
   std::array<index_t, kMostShown> rows{};
   std::iota(rows.begin(), rows.end(), index_t{0});
   Tensor<float, 4> probs({1, 1, shown, n});
-  layer.forward({.x_q = e.x.view()}, {.y = e.y.view(), .probs = probs.view()},
-                {.attention = {.probs = {.heads = {heads.data(), {1}}, .rows = {rows.data(), {shown}}},
-                               .threads = threads}},
-                &e.activations);
+  layer.forward(
+      {.x_q = e.x.view()}, {.y = e.y.view(), .probs = probs.view()},
+      {.attention = {.probs = {.heads = {heads.data(), {1}}, .rows = {rows.data(), {shown}}}, .threads = threads}},
+      &e.activations);
   e.probs = Tensor<float, 2>({shown, n});
   std::copy_n(probs.data(), probs.size(), e.probs.data());
   const index_t kv_head = layer.heads().kv_head_of[static_cast<std::size_t>(head)];

@@ -18,7 +18,9 @@ struct Layout {
   explicit Layout(int columns)
       : width(columns),
         indent(columns >= 60 ? 5 : 1),
-        label(columns >= 60 ? 12 : columns >= 40 ? 8 : 5),
+        label(columns >= 60   ? 12
+              : columns >= 40 ? 8
+                              : 5),
         cells(std::clamp<index_t>((columns - indent - label - kMark - kSum) / kCell, 1, kMostShown)),
         mark(room_for(kMark)),
         sum(room_for(kMark + kSum)) {}

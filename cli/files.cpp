@@ -28,10 +28,17 @@ using File = std::unique_ptr<std::FILE, Close>;
 
 /// What a loader may read: a second run must still be able to replace what the first one wrote there.
 bool belongs_to_model(const fs::path& file) {
-  constexpr std::array kNames = {"config.json",      "tokenizer.json",          "tokenizer_config.json",
-                                 "modules.json",     "special_tokens_map.json", "added_tokens.json",
-                                 "merges.txt",       "sentence_bert_config.json", "vocab.json",
-                                 "vocab.txt",        "config_sentence_transformers.json"};
+  constexpr std::array kNames = {"config.json",
+                                 "tokenizer.json",
+                                 "tokenizer_config.json",
+                                 "modules.json",
+                                 "special_tokens_map.json",
+                                 "added_tokens.json",
+                                 "merges.txt",
+                                 "sentence_bert_config.json",
+                                 "vocab.json",
+                                 "vocab.txt",
+                                 "config_sentence_transformers.json"};
   const std::string name = file.filename();
   const auto ends_with = [&](std::string_view end) { return name.ends_with(end); };
   return std::ranges::find(kNames, name) != kNames.end() || ends_with(".safetensors") || ends_with(".index.json") ||

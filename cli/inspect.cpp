@@ -2,7 +2,6 @@
 #include "inspect.hpp"
 
 #include <fmt/format.h>
-
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -86,7 +85,8 @@ void open_outputs(Outputs& outputs, const Flags& flags, const std::string& folde
 }
 
 void check_range(const char* flag, std::optional<index_t> value, index_t count, const std::string& of = {}) {
-  if (value && *value >= count) throw UsageError(fmt::format("{} must be in [0, {}){}, got {}", flag, count, of, *value));
+  if (value && *value >= count)
+    throw UsageError(fmt::format("{} must be in [0, {}){}, got {}", flag, count, of, *value));
 }
 
 void check_head_exists(const Encoder& encoder, const Flags& flags) {
@@ -96,7 +96,8 @@ void check_head_exists(const Encoder& encoder, const Flags& flags) {
   for (index_t l = flags.layer.value_or(0); l <= flags.layer.value_or(num_layers - 1); ++l) {
     most = std::max(most, encoder.layers()[static_cast<std::size_t>(l)].attention.num_heads());
   }
-  if (most == 0) throw UsageError(fmt::format("--layer must name a layer with heads, got {}: it has none left", *flags.layer));
+  if (most == 0)
+    throw UsageError(fmt::format("--layer must name a layer with heads, got {}: it has none left", *flags.layer));
   check_range("--head", flags.head, most, flags.layer ? fmt::format(" in layer {}", *flags.layer) : "");
 }
 

@@ -176,9 +176,9 @@ std::string table_titles(const TableColumns& columns, const Style& style) {
 std::string table_row(const Inspection& inspection, const HeadStatistics& each, const TableColumns& columns,
                       const Style& style) {
   const bool shown = LayerHead{each.layer, each.head} == inspection.shown;
-  std::string text = fmt::format("{}{:<7}{}{:>7}", shown ? style.strong + ">" : " ",
-                                 fmt::format("{}.{}", each.layer, each.head), style.off,
-                                 number(each.summary.entropy, 1, "{:.2f}"));
+  std::string text =
+      fmt::format("{}{:<7}{}{:>7}", shown ? style.strong + ">" : " ", fmt::format("{}.{}", each.layer, each.head),
+                  style.off, number(each.summary.entropy, 1, "{:.2f}"));
   const std::optional<double> spread =
       each.summary.entropy ? std::optional(std::exp(*each.summary.entropy)) : std::nullopt;
   if (columns.spread) text += fmt::format("  {:>8}", number(spread, 1, "{:.1f}"));
@@ -193,8 +193,9 @@ std::string table_notes(const TableColumns& columns) {
   text += columns.spread ? "; ~tokens = exp(entropy)." : ".";
   if (columns.special) text += " special: mean share on special tokens.";
   if (columns.offsets) {
-    text += " -4 .. +4: mean weight on the token 4 before to 4 after, the query itself in the middle (height: square "
-            "root).";
+    text +=
+        " -4 .. +4: mean weight on the token 4 before to 4 after, the query itself in the middle (height: square "
+        "root).";
   }
   return text + (columns.links > 0 ? " Links: largest weights, special tokens aside." : "");
 }

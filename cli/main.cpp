@@ -34,8 +34,7 @@ const Command& find_command(std::string_view name) {
   if (command != std::end(kCommands)) return *command;
   std::vector<std::string> names;
   for (const Command& each : kCommands) names.emplace_back(each.name);
-  throw UsageError(
-      fmt::format("unknown command \"{}\"{} (multihead --help lists them)", name, guess_of(name, names)));
+  throw UsageError(fmt::format("unknown command \"{}\"{} (multihead --help lists them)", name, guess_of(name, names)));
 }
 
 int run_command(const Command& command, int argc, char** argv) {

@@ -50,9 +50,10 @@ Encoding encode(const ModelInput& input) {
   const index_t room = load_encoder_config(input.folder).max_text_tokens;
   const index_t added = num_added(tokenizer.encode(""));
   if (room <= added) {
-    throw Error(fmt::format("the model must read a token of the text, got room for {} tokens, {} added by the "
-                            "tokenizer (\"{}\")",
-                            room, added, input.folder));
+    throw Error(
+        fmt::format("the model must read a token of the text, got room for {} tokens, {} added by the "
+                    "tokenizer (\"{}\")",
+                    room, added, input.folder));
   }
   Encoding encoding = tokenizer.encode(input.text, {.max_length = room});
   if (num_added(encoding) == encoding.num_tokens()) {

@@ -120,8 +120,8 @@ std::string escaped_json(std::string_view json) {
     if (c < 0x20 || !is_unprintable(c)) {
       result += json.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(at - begin));
     } else if (c > 0xFFFF) {
-      result += fmt::format("\\u{:04x}\\u{:04x}", static_cast<unsigned>(U16_LEAD(c)),
-                            static_cast<unsigned>(U16_TRAIL(c)));
+      result +=
+          fmt::format("\\u{:04x}\\u{:04x}", static_cast<unsigned>(U16_LEAD(c)), static_cast<unsigned>(U16_TRAIL(c)));
     } else {
       result += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
     }
