@@ -6,13 +6,14 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
+#include <limits>
 #include <numbers>
 #include <sstream>
 
 #include "command.hpp"
 #include "files.hpp"
 #include "model_run.hpp"
+#include "process.hpp"
 
 namespace multihead::cli {
 namespace {
@@ -21,7 +22,9 @@ constexpr index_t kMostTokens = 4096;
 constexpr index_t kMostFeatures = 8192;
 
 struct Flags {
-  std::string text, file, model, json;
+  TextSource source;
+  std::string model;
+  std::optional<std::string> json;
   std::optional<index_t> d_model, num_heads, layer;
   index_t head = 0;
   std::uint64_t seed = 1;
@@ -34,28 +37,21 @@ constexpr auto kExample =
     "  multihead explain \"老白 拿起 他的 锅铲\"\n"
     "  multihead explain \"the cat sat\" --d-model 256 --num-heads 4 --head 2 --json steps.json\n"
     "  multihead explain \"the cat sat\" --layer 3         (layer 3 of the model of scripts/get-model)\n\n"
-    "Without a model, tokens are what stands between spaces and the weights are random.";
+    "Without a model, tokens are what stands between spaces and the weights are random. FILE \"-\" is standard\n"
+    "output; the steps are then left out. Without TEXT, the text is read from standard input.";
 
 bool parse_flags(Flags& flags, int argc, char** argv) {
   CLI::App app("The six steps of multi-head attention on a text, with every shape, real numbers and checks.",
                "multihead explain");
-  app.add_option("TEXT", flags.text, "the text, in UTF-8; tokens are split by spaces")->type_name("");
-  app.add_option("--file", flags.file, "read the text from a file, \"-\" for standard input")->type_name("FILE");
-  app.add_option("--d-model", flags.d_model, "features of a token [512]")
-      ->type_name("N")
-      ->check(CLI::Range(index_t{1}, kMostFeatures).description(""));
-  app.add_option("--num-heads", flags.num_heads, "heads, a divisor of d_model [8]")
-      ->type_name("N")
-      ->check(CLI::Range(index_t{1}, kMostFeatures).description(""));
-  app.add_option("--seed", flags.seed, "of the random weights and token vectors")
-      ->type_name("N")
-      ->capture_default_str();
+  add_text_source(app, flags.source, "the text, in UTF-8, tokens are split by spaces; \"-\" for standard input");
+  add_whole_number(app, "--d-model", flags.d_model, 1, kMostFeatures, "features of a token [512]");
+  add_whole_number(app, "--num-heads", flags.num_heads, 1, kMostFeatures, "heads, a divisor of d_model [8]");
+  add_whole_number(app, "--seed", flags.seed, 0, std::numeric_limits<std::uint64_t>::max(),
+                   "of the random weights and token vectors [1]");
   app.add_option("--model", flags.model, "explain a layer of this Hugging Face folder (BERT family) instead")
       ->type_name("DIR");
-  app.add_option("--layer", flags.layer, "which layer of the model, from 0")->type_name("N");
-  app.add_option("--head", flags.head, "the head whose numbers are printed, from 0")
-      ->type_name("N")
-      ->capture_default_str();
+  add_whole_number(app, "--layer", flags.layer, 0, kMostIndex, "which layer of the model, from 0");
+  add_whole_number(app, "--head", flags.head, 0, kMostIndex, "the head whose numbers are printed, from 0 [0]");
   app.add_option("--json", flags.json, "write all numbers as JSON")->type_name("FILE");
   app.footer(kExample);
   return parse(app, argc, argv);
@@ -75,16 +71,13 @@ void check_heads_fit(index_t d_model, index_t num_heads) {
   const index_t width = d_model / num_heads;
   throw UsageError(fmt::format(
       "d_model must be a multiple of num_heads, got d_model={}, num_heads={}; {} / {} = {:.2f} is not a whole number, "
-      "so "
-      "the heads have no common width ({} heads of {} would make {} features, not {}). Take a divisor of {}: {}",
+      "so the heads have no common width ({} heads of {} would make {} features, not {}). Take a divisor of {}: {}",
       d_model, num_heads, d_model, num_heads, static_cast<double>(d_model) / static_cast<double>(num_heads), num_heads,
       width, num_heads * width, d_model, d_model, divisors(d_model)));
 }
 
 void check_head(index_t head, index_t num_heads) {
-  if (head < 0 || head >= num_heads) {
-    throw UsageError(fmt::format("--head must be in [0, {}), got {}", num_heads, head));
-  }
+  if (head >= num_heads) throw UsageError(fmt::format("--head must be in [0, {}), got {}", num_heads, head));
 }
 
 std::uint64_t mix(std::uint64_t z) {  // SplitMix64 (Steele et al. 2014)
@@ -105,12 +98,15 @@ double normal(std::uint64_t key, index_t n) {
 /// x[i, f] = vector of the token's text [f] + sinusoid of its position (section 3.5), so that order counts.
 Tensor<float, 3> made_up_input(const std::vector<std::string>& tokens, index_t d_model, std::uint64_t seed) {
   Tensor<float, 3> x({1, static_cast<index_t>(tokens.size()), d_model});
+  std::vector<double> rates;
+  for (index_t f = 0; f < d_model; ++f) {
+    rates.push_back(std::pow(10000.0, -static_cast<double>(f - f % 2) / static_cast<double>(d_model)));
+  }
   for (index_t i = 0; i < x.shape(1); ++i) {
     std::uint64_t key = mix(seed);
     for (const char c : tokens[static_cast<std::size_t>(i)]) key = mix(key ^ static_cast<unsigned char>(c));
     for (index_t f = 0; f < d_model; ++f) {
-      const double rate = std::pow(10000.0, -static_cast<double>(f - f % 2) / static_cast<double>(d_model));
-      const double angle = static_cast<double>(i) * rate;
+      const double angle = static_cast<double>(i) * rates[static_cast<std::size_t>(f)];
       x(0, i, f) = static_cast<float>(normal(key, f) + (f % 2 == 0 ? std::sin(angle) : std::cos(angle)));
     }
   }
@@ -127,12 +123,46 @@ std::vector<std::string> split_by_spaces(const std::string& text) {
   return tokens;
 }
 
-int finish(Explanation explanation, const Flags& flags) {
-  explanation.checks = checks_of(explanation);
-  std::fputs(explanation_text(explanation, Style::of_stdout()).c_str(), stdout);
-  if (!flags.json.empty()) {
-    write_file(flags.json, explanation_json(explanation));
-    fmt::print("\nNumbers: {}\n", flags.json);
+/// What is made of a text of n tokens and a layer, and how.
+struct Task {
+  const Flags& flags;
+  std::optional<Output> json = {};
+  Workers threads{0};
+
+  explicit Task(const Flags& f, const std::string& model_folder) : flags(f) {
+    if (flags.json) json.emplace("--json", *flags.json);
+    std::vector<const Output*> outputs;
+    if (json) outputs.push_back(&*json);
+    check_apart(outputs, flags.source.path(), model_folder);
+  }
+
+  void check_size(index_t num_tokens, const nn::MultiHeadExtents& size) const {
+    const index_t numbers = num_json_numbers(num_tokens, size);
+    if (!json || numbers <= kMostJsonNumbers) return;
+    throw UsageError(
+        fmt::format("--json must hold at most {} numbers, got {} of {} tokens and {} heads; take a shorter text",
+                    kMostJsonNumbers, numbers, num_tokens, size.num_heads));
+  }
+};
+
+bool takes_long(index_t num_tokens, const nn::MultiHeadExtents& size) {
+  constexpr index_t kAboutASecond = 5'000'000'000, kExponential = 16;  // in multiply-adds of one core
+  const LayerCost cost = layer_cost(num_tokens, size.d_model, size.num_heads, size.head_dim);
+  return cost.multiply_adds + kExponential * cost.map_entries > kAboutASecond;
+}
+
+int finish(Explanation explanation, Task& task, Progress& progress) {
+  progress.say("checking the steps");
+  explanation.checks = checks_of(explanation, task.threads.get());
+  if (task.json) {
+    progress.say("writing the numbers");
+    task.json->write([&](OutputFile& file) { write_explanation_json(explanation, file, task.threads.get()); });
+  }
+  progress.end();
+  const bool alone = task.json && task.json->is_standard_output();
+  if (!alone) {
+    print(explanation_text(explanation, Style::of_stdout(), std::min(terminal_width(), 100)));
+    if (task.json) print(fmt::format("\nNumbers: {}\n", printable(task.json->path())));
   }
   for (const Check& check : explanation.checks) {
     if (!check.holds) throw Error("a check does not hold: " + check.text);
@@ -143,21 +173,28 @@ int finish(Explanation explanation, const Flags& flags) {
 int explain_checkpoint(const Flags& flags) {
   if (flags.d_model || flags.num_heads)
     throw UsageError("--d-model and --num-heads are the model's own; leave them out");
-  ModelRun run = load_model(model_input(flags.model, flags.text, flags.file));
+  const std::string text = text_input(flags.source);
+  const std::string folder = model_folder(flags.model);
+  Task task(flags, folder);
+  ModelRun run = load_model({.folder = folder, .text = text});
   const auto num_layers = static_cast<index_t>(run.encoder.layers().size());
   const index_t number = flags.layer.value_or(0);
-  if (number < 0 || number >= num_layers) {
-    throw UsageError(fmt::format("--layer must be in [0, {}), got {}", num_layers, number));
-  }
+  if (number >= num_layers) throw UsageError(fmt::format("--layer must be in [0, {}), got {}", num_layers, number));
   const nn::MultiHeadAttention<float>& layer = run.encoder.layers()[static_cast<std::size_t>(number)].attention;
+  if (layer.num_heads() == 0) {
+    throw UsageError(fmt::format("--layer must name a layer with heads, got {}: it has none left", number));
+  }
   check_head(flags.head, layer.num_heads());
-  run_model(run, {.hidden = true}, nullptr);
-  Explanation explanation =
-      explain_layer(layer, std::move(run.output.hidden[static_cast<std::size_t>(number)]), flags.head);
+  task.check_size(run.num_tokens(), layer.extents());
+  Progress progress(takes_long(run.num_tokens() * num_layers, layer.extents()));
+  progress.say("running the model");
+  run_model(run, {.hidden = true}, task.threads.get());
+  Explanation explanation = explain_layer(layer, std::move(run.output.hidden[static_cast<std::size_t>(number)]),
+                                          flags.head, task.threads.get());
   explanation.origin = fmt::format("layer {} of {}; the input is what the layers before it made. {}", number,
                                    run.name(), run.cut_note());
   explanation.tokens = run.encoding.tokens;
-  return finish(std::move(explanation), flags);
+  return finish(std::move(explanation), task, progress);
 }
 
 int explain_made_up(const Flags& flags) {
@@ -165,17 +202,23 @@ int explain_made_up(const Flags& flags) {
   const index_t num_heads = flags.num_heads.value_or(8);
   check_heads_fit(d_model, num_heads);
   check_head(flags.head, num_heads);
-  const std::string text = text_input(flags.text, flags.file);
+  const std::string text = text_input(flags.source);
   check_utf8(text);
   const std::vector<std::string> tokens = split_by_spaces(text);
+  Task task(flags, {});
   nn::MultiHeadAttention<float> layer(
       {.d_model = d_model, .num_heads = num_heads, .b_q = false, .b_k = false, .b_v = false, .b_o = false});
+  task.check_size(static_cast<index_t>(tokens.size()), layer.extents());
+  Progress progress(takes_long(static_cast<index_t>(tokens.size()), layer.extents()));
+  progress.say("making up weights and token vectors");
   layer.initialize(flags.seed);
-  Explanation explanation = explain_layer(layer, made_up_input(tokens, d_model, flags.seed), flags.head);
+  Tensor<float, 3> x = made_up_input(tokens, d_model, flags.seed);
+  progress.say("running the layer");
+  Explanation explanation = explain_layer(layer, std::move(x), flags.head, task.threads.get());
   explanation.origin =
       fmt::format("token vectors and weights are random (seed {}), plus the sinusoid of each position", flags.seed);
   explanation.tokens = tokens;
-  return finish(std::move(explanation), flags);
+  return finish(std::move(explanation), task, progress);
 }
 
 }  // namespace
@@ -183,7 +226,6 @@ int explain_made_up(const Flags& flags) {
 int run_explain(int argc, char** argv) {
   Flags flags;
   if (!parse_flags(flags, argc, argv)) return 0;
-  if (!flags.json.empty()) check_writable(flags.json);
   return flags.from_checkpoint() ? explain_checkpoint(flags) : explain_made_up(flags);
 }
 

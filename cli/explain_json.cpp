@@ -1,4 +1,8 @@
 // The numbers of `multihead explain` for other programs. Arrays are nested as their shapes say.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "explain.hpp"
@@ -8,43 +12,73 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
+/// As few digits as give the same float again.
 template <int R>
-json array_json(TensorView<const float, R> view) {
-  json array = json::array();
+void append(std::string& text, TensorView<const float, R> view) {
+  text += '[';
   for (index_t i = 0; i < view.shape(0); ++i) {
-    if constexpr (R == 1) {
-      array.push_back(view(i));
+    if (i > 0) text += ',';
+    if constexpr (R > 1) {
+      append(text, view[i]);
+    } else if (std::isfinite(view(i))) {
+      fmt::format_to(std::back_inserter(text), "{}", view(i));
     } else {
-      array.push_back(array_json(view[i]));
+      text += "null";
     }
   }
-  return array;
+  text += ']';
+}
+
+template <int R>
+void write_array(OutputFile& file, const char* name, TensorView<const float, R> view) {
+  std::string text = fmt::format(",\"{}\":[", name);
+  for (index_t i = 0; i < view.shape(0); ++i) {
+    if (i > 0) text += ',';
+    append(text, view[i]);
+    file.write(text);
+    text.clear();
+  }
+  file.write(text + "]");
 }
 
 /// [1, n, H, D] as [H, n, D].
-json heads_json(const Tensor<float, 4>& activation) { return array_json(activation.view()[0].permute({1, 0, 2})); }
+TensorView<const float, 3> by_head(const Tensor<float, 4>& activation) {
+  return activation.view()[0].permute({1, 0, 2});
+}
+
+/// {"a": 1} as "a":1.
+std::string members(const json& object) {
+  const std::string text = escaped_json(object.dump());
+  return text.substr(1, text.size() - 2);
+}
 
 }  // namespace
 
-std::string explanation_json(const Explanation& e) {
+index_t num_json_numbers(index_t n, const nn::MultiHeadExtents& size) {
+  const index_t of_heads = size.num_heads * (2 * n + size.head_dim + size.head_dim_v);
+  return n * (size.d_model + of_heads + size.num_kv_heads * (size.head_dim + size.head_dim_v) + size.y_width);
+}
+
+void write_explanation_json(const Explanation& e, OutputFile& file, Executor* threads) {
   const nn::MultiHeadExtents& s = e.layer.extents();
   json checks = json::array();
   for (const Check& check : e.checks)
     checks.push_back({{"step", check.step}, {"holds", check.holds}, {"text", check.text}});
-  const json result = {{"tokens", e.tokens},
-                       {"d_model", s.d_model},
-                       {"num_heads", s.num_heads},
-                       {"head_dim", s.head_dim},
-                       {"x", array_json(e.x.view()[0])},
-                       {"q", heads_json(e.activations.q)},
-                       {"k", heads_json(e.activations.k)},
-                       {"v", heads_json(e.activations.v)},
-                       {"scores", array_json(e.scores.view())},
-                       {"probs", array_json(e.probs.view()[0])},
-                       {"heads", heads_json(e.activations.heads)},
-                       {"y", array_json(e.y.view()[0])},
-                       {"checks", checks}};
-  return result.dump() + "\n";
+  file.write(
+      "{" +
+      members({{"tokens", e.tokens}, {"d_model", s.d_model}, {"num_heads", s.num_heads}, {"head_dim", s.head_dim}}));
+  write_array<2>(file, "x", e.x.view()[0]);
+  write_array<3>(file, "q", by_head(e.activations.q));
+  write_array<3>(file, "k", by_head(e.activations.k));
+  write_array<3>(file, "v", by_head(e.activations.v));
+  {
+    const Maps maps = maps_of(e, 0, e.num_tokens(), threads);
+    write_array<3>(file, "scores", maps.scores.view());
+    write_array<3>(file, "probs", maps.probs.view()[0]);
+  }
+  write_array<3>(file, "heads", by_head(e.activations.heads));
+  write_array<2>(file, "y", e.y.view()[0]);
+  file.write("," + members({{"checks", checks}}) + "}\n");
 }
 
 }  // namespace multihead::cli

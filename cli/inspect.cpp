@@ -2,55 +2,103 @@
 #include "inspect.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 
 #include "command.hpp"
 #include "files.hpp"
+#include "multihead/safetensors.hpp"
+#include "process.hpp"
 
 namespace multihead::cli {
 namespace {
 
+constexpr auto kDefaultPage = "heads.html";
+
 struct Flags {
-  std::string text, file, model, json, page = "heads.html";
+  TextSource source;
+  std::string model;
+  std::optional<std::string> json, page, probs;
   std::optional<index_t> layer, head;
-  bool with_probs = false, no_page = false;
+  bool no_page = false;
   int threads = 0;
 };
 
 constexpr auto kExample =
     "Example:\n"
     "  multihead inspect \"The animal didn't cross the street because it was too tired.\"\n"
-    "  multihead inspect --file letter.txt --layer 2 --head 5 --json heads.json\n\n"
+    "  multihead inspect --file letter.txt --layer 2 --head 5 --json heads.json\n"
+    "  multihead inspect --no-html --json - < letter.txt | python3 -m json.tool\n\n"
+    "FILE \"-\" is standard output; the table is then left out. Without TEXT, the text is read from standard input.\n"
+    "--probs writes one tensor for each layer that has heads, \"layers.N.probs\" [heads, queries, keys] in f32.\n"
     "Layers and heads count from 0. Exit code: 0 done, 2 wrong usage, 1 anything else.";
 
 bool parse_flags(Flags& flags, int argc, char** argv) {
   CLI::App app("Runs a model on a text. Prints what each of its heads does, draws one, and writes an interactive page.",
                "multihead inspect");
-  app.add_option("TEXT", flags.text, "the text, in UTF-8")->type_name("");
-  app.add_option("--file", flags.file, "read the text from a file, \"-\" for standard input")->type_name("FILE");
+  add_text_source(app, flags.source, "the text, in UTF-8; \"-\" for standard input");
   app.add_option("--model", flags.model, "a Hugging Face folder (BERT family); default: the one of scripts/get-model")
       ->type_name("DIR");
-  app.add_option("--layer", flags.layer, "draw and open a head of this layer")->type_name("N");
-  app.add_option("--head", flags.head, "draw and open this head")->type_name("N");
-  app.add_option("--html,--output,-o", flags.page, "where the page goes")->type_name("FILE")->capture_default_str();
+  add_whole_number(app, "--layer", flags.layer, 0, kMostIndex, "draw and open a head of this layer");
+  add_whole_number(app, "--head", flags.head, 0, kMostIndex, "draw and open this head");
+  app.add_option("--html,--output,-o", flags.page, fmt::format("where the page goes [{}]", kDefaultPage))
+      ->type_name("FILE");
   app.add_flag("--no-html", flags.no_page, "write no page");
   app.add_option("--json", flags.json, "write the table as JSON")->type_name("FILE");
-  app.add_flag("--probs", flags.with_probs, "put all maps into the JSON as well");
-  app.add_option("--threads", flags.threads, "0 = one for each CPU")
-      ->type_name("N")
-      ->check(CLI::Range(0, 4096).description(""))
-      ->capture_default_str();
+  app.add_option("--probs", flags.probs, "write the maps of all heads as safetensors")->type_name("FILE");
+  add_whole_number(app, "--threads", flags.threads, 0, 4096, "0 = one for each CPU [0]");
   app.footer(kExample);
   return parse(app, argc, argv);
 }
 
-void check_range(const char* flag, std::optional<index_t> value, index_t count) {
-  if (value && (*value < 0 || *value >= count)) {
-    throw UsageError(fmt::format("{} must be in [0, {}), got {}", flag, count, *value));
+/// The files that the flags ask for. `page_problem`: why the page that nobody named cannot be written.
+struct Outputs {
+  std::optional<Output> json, probs, page;
+  std::string page_problem = {};
+
+  bool use_standard_output() const {
+    const auto is_used = [](const std::optional<Output>& output) { return output && output->is_standard_output(); };
+    return is_used(json) || is_used(probs) || is_used(page);
   }
+};
+
+void open_outputs(Outputs& outputs, const Flags& flags, const std::string& folder) {
+  if (flags.json) outputs.json.emplace("--json", *flags.json);
+  if (flags.probs) outputs.probs.emplace("--probs", *flags.probs);
+  if (flags.page && flags.no_page) throw UsageError("give --html or --no-html, not both");
+  try {
+    if (!flags.no_page) outputs.page.emplace("--html", flags.page.value_or(kDefaultPage));
+  } catch (const WriteError& error) {
+    if (flags.page) throw;
+    outputs.page_problem = text_of(error) + "; --no-html writes no page, --html FILE writes it elsewhere";
+  }
+  std::vector<const Output*> all;
+  for (const auto* output : {&outputs.json, &outputs.probs, &outputs.page}) {
+    if (*output) all.push_back(&**output);
+  }
+  check_apart(all, flags.source.path(), folder);
+  if (outputs.probs && outputs.probs->is_standard_output() && ::isatty(STDOUT_FILENO)) {
+    throw UsageError("--probs writes no text: name a file, or redirect standard output");
+  }
+}
+
+void check_range(const char* flag, std::optional<index_t> value, index_t count, const std::string& of = {}) {
+  if (value && *value >= count)
+    throw UsageError(fmt::format("{} must be in [0, {}){}, got {}", flag, count, of, *value));
+}
+
+void check_head_exists(const Encoder& encoder, const Flags& flags) {
+  const auto num_layers = static_cast<index_t>(encoder.layers().size());
+  check_range("--layer", flags.layer, num_layers);
+  index_t most = 0;
+  for (index_t l = flags.layer.value_or(0); l <= flags.layer.value_or(num_layers - 1); ++l) {
+    most = std::max(most, encoder.layers()[static_cast<std::size_t>(l)].attention.num_heads());
+  }
+  if (most == 0)
+    throw UsageError(fmt::format("--layer must name a layer with heads, got {}: it has none left", *flags.layer));
+  check_range("--head", flags.head, most, flags.layer ? fmt::format(" in layer {}", *flags.layer) : "");
 }
 
 std::vector<HeadStatistics> statistics_of(const ModelRun& run, const ReportTokens& tokens, Executor* threads) {
@@ -73,20 +121,21 @@ std::vector<HeadStatistics> statistics_of(const ModelRun& run, const ReportToken
   return heads;
 }
 
-/// The head that looks most surely at tokens beyond its neighbours, among those that the flags leave.
-LayerHead head_to_show(const std::vector<HeadStatistics>& heads, const Flags& flags) {
+/// The head that looks most surely at tokens beyond its neighbours, among those that the flags leave; the first where
+/// there are no such tokens.
+const HeadStatistics& head_to_show(const std::vector<HeadStatistics>& heads, const Flags& flags) {
   const HeadStatistics* best = nullptr;
   for (const HeadStatistics& each : heads) {
     const bool fits = each.layer == flags.layer.value_or(each.layer) && each.head == flags.head.value_or(each.head);
     if (fits && (!best || each.distant_confidence.value_or(0) > best->distant_confidence.value_or(0))) best = &each;
   }
-  if (!best) throw UsageError("the model has no such head: its layers differ in heads, and this one has fewer");
-  return {best->layer, best->head};
+  if (!best) throw Error("no head fits --layer and --head");  // check_head_exists() has seen one
+  return *best;
 }
 
 std::string page_of(const Inspection& inspection, Executor* threads) {
   const ModelRun& run = inspection.run;
-  AttentionReport report{.title = run.name(),
+  AttentionReport report{.title = printable(run.name()),
                          .queries = inspection.tokens,
                          .layers = {},
                          .first_layer = inspection.shown.layer,
@@ -96,14 +145,37 @@ std::string page_of(const Inspection& inspection, Executor* threads) {
   return attention_page(report, threads);
 }
 
-void print_all(const Inspection& inspection) {
+void write_probs(const ModelRun& run, OutputFile& file) {
+  std::vector<TensorToSave> tensors;
+  for (std::size_t layer = 0; layer < run.output.heads.size(); ++layer) {
+    const auto& probs = run.output.heads[layer].probs;
+    if (probs.size() > 0) tensors.push_back(tensor_to_save(fmt::format("layers.{}.probs", layer), probs.view()[0]));
+  }
+  save_safetensors(file, tensors);
+}
+
+void print_table(const Inspection& inspection) {
   const Style style = Style::of_stdout();
   const int width = std::min(terminal_width(), 160);
   const ModelRun& run = inspection.run;
-  fmt::print("{}{}{}: {} layers, {} heads, {} tokens\n", style.bold, printable(run.name()), style.off,
-             run.encoder.layers().size(), inspection.heads.size(), run.num_tokens());
-  if (!run.cut_note().empty()) fmt::print("{}\n", run.cut_note());
-  fmt::print("\n{}\n{}", heads_table(inspection, style, width), map_drawing(inspection, style, width));
+  const std::string name = printable(run.name());
+  std::string text = paragraph(fmt::format("{}: {} layers, {} heads, {} tokens", name, run.encoder.layers().size(),
+                                           inspection.heads.size(), run.num_tokens()),
+                               width, 0, style.bold, style.off);
+  if (!run.cut_note().empty()) text += paragraph(run.cut_note(), width);
+  print(text + "\n" + heads_table(inspection, style, width) + "\n" + map_drawing(inspection, style, width));
+}
+
+void write_files(Outputs& outputs, const Inspection& inspection, Executor* threads) {
+  if (outputs.json) outputs.json->write(inspection_json(inspection));
+  if (outputs.probs) outputs.probs->write([&](OutputFile& file) { write_probs(inspection.run, file); });
+  if (outputs.page) outputs.page->write(page_of(inspection, threads));
+}
+
+void print_paths(const Outputs& outputs) {
+  if (outputs.json) print(fmt::format("\nNumbers: {}\n", printable(outputs.json->path())));
+  if (outputs.probs) print(fmt::format("\nMaps: {}\n", printable(outputs.probs->path())));
+  if (outputs.page) print(fmt::format("\nPage: {} (open it in a browser)\n", printable(outputs.page->path())));
 }
 
 }  // namespace
@@ -115,29 +187,32 @@ lens::HeadMap map_of(const ModelRun& run, index_t layer, index_t head) {
 int run_inspect(int argc, char** argv) {
   Flags flags;
   if (!parse_flags(flags, argc, argv)) return 0;
-  if (flags.with_probs && flags.json.empty()) throw UsageError("--probs needs --json FILE");
-  const ModelInput input = model_input(flags.model, flags.text, flags.file);
-  if (!flags.no_page) check_writable(flags.page);
-  if (!flags.json.empty()) check_writable(flags.json);
-  ModelRun run = load_model(input);
-  index_t most_heads = 0;
-  for (const EncoderLayer& layer : run.encoder.layers()) most_heads = std::max(most_heads, layer.attention.num_heads());
-  check_range("--layer", flags.layer, static_cast<index_t>(run.encoder.layers().size()));
-  check_range("--head", flags.head, most_heads);
+  const std::string text = text_input(flags.source);
+  const std::string folder = model_folder(flags.model);
+  Outputs outputs;
+  open_outputs(outputs, flags, folder);
+  ModelRun run = load_model({.folder = folder, .text = text});
+  check_head_exists(run.encoder, flags);
 
-  Threads threads(flags.threads);
-  run_model(run, {.probs = true}, &threads);
+  Workers threads(flags.threads);
+  run_model(run, {.probs = true}, threads.get());
   Inspection inspection{.run = run, .tokens = report_tokens(run), .heads = {}, .shown = {}};
-  inspection.heads = statistics_of(run, inspection.tokens, &threads);
-  inspection.shown = head_to_show(inspection.heads, flags);
+  inspection.heads = statistics_of(run, inspection.tokens, threads.get());
+  const HeadStatistics& shown = head_to_show(inspection.heads, flags);
+  inspection.shown = {shown.layer, shown.head};
+  inspection.shown_confidence = shown.distant_confidence;
   inspection.shown_was_asked_for = flags.layer && flags.head;
 
-  // Files first: a reader of the table may hang up early.
-  if (!flags.json.empty()) write_file(flags.json, inspection_json(inspection, flags.with_probs));
-  if (!flags.no_page) write_file(flags.page, page_of(inspection, &threads));
-  print_all(inspection);
-  if (!flags.json.empty()) fmt::print("\nNumbers: {}\n", flags.json);
-  if (!flags.no_page) fmt::print("\nPage: {} (open it in a browser)\n", flags.page);
+  // Files first: a reader of the table may hang up early. The table even if they fail: the work is done.
+  std::string problem = outputs.page_problem;
+  try {
+    write_files(outputs, inspection, threads.get());
+  } catch (const WriteError& error) {
+    problem = text_of(error);
+  }
+  if (!outputs.use_standard_output()) print_table(inspection);
+  if (!problem.empty()) throw Error(problem);
+  if (!outputs.use_standard_output()) print_paths(outputs);
   return 0;
 }
 

@@ -29,6 +29,7 @@ struct Inspection {
   std::vector<HeadStatistics> heads;  ///< layer by layer
   LayerHead shown;                    ///< the head that is drawn and opened
   bool shown_was_asked_for = false;
+  std::optional<double> shown_confidence = {};  ///< its distant_confidence
 };
 
 lens::HeadMap map_of(const ModelRun& run, index_t layer, index_t head);
@@ -39,7 +40,7 @@ std::string heads_table(const Inspection& inspection, const Style& style, int wi
 /// The map of inspection.shown: token by token where it fits `width` columns, else as a picture of the whole.
 std::string map_drawing(const Inspection& inspection, const Style& style, int width);
 
-/// The same as data; with_probs adds every map.
-std::string inspection_json(const Inspection& inspection, bool with_probs);
+/// The same as data.
+std::string inspection_json(const Inspection& inspection);
 
 }  // namespace multihead::cli

@@ -1,4 +1,5 @@
 // The numbers of `multihead inspect` for other programs.
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "inspect.hpp"
@@ -25,37 +26,31 @@ json tokens_json(const Inspection& inspection) {
 
 json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(nullptr); }
 
-json head_json(const Inspection& inspection, const HeadStatistics& each, bool with_probs) {
+json head_json(const Inspection& inspection, const HeadStatistics& each) {
   json links = json::array();
   for (const lens::Link& link : each.summary.links) {
     links.push_back({{"query", link.query}, {"key", link.key}, {"prob", link.prob}});
   }
-  json head = {{"layer", each.layer},
-               {"head", each.head},
-               {"entropy", optional_json(each.summary.entropy)},
-               {"special_share", optional_json(each.summary.special_share)},
-               {"distant_confidence", optional_json(each.distant_confidence)},
-               {"offsets", each.offsets},
-               {"links", links}};
-  if (with_probs) {
-    const lens::HeadMap probs = map_of(inspection.run, each.layer, each.head);
-    json rows = json::array();
-    for (index_t i = 0; i < probs.shape(0); ++i) {
-      json row = json::array();
-      for (index_t j = 0; j < probs.shape(1); ++j) row.push_back(probs(i, j));
-      rows.push_back(std::move(row));
-    }
-    head["probs"] = std::move(rows);
+  json offsets = json::array();  // null where the text is too short for any pair of that distance
+  for (index_t n = 0; n < static_cast<index_t>(each.offsets.size()); ++n) {
+    const bool applies = std::abs(n - kOffsetReach) < inspection.run.num_tokens();
+    offsets.push_back(applies ? json(each.offsets[static_cast<std::size_t>(n)]) : json(nullptr));
   }
-  return head;
+  return {{"layer", each.layer},
+          {"head", each.head},
+          {"entropy", optional_json(each.summary.entropy)},
+          {"special_share", optional_json(each.summary.special_share)},
+          {"distant_confidence", optional_json(each.distant_confidence)},
+          {"offsets", offsets},
+          {"links", links}};
 }
 
 }  // namespace
 
-std::string inspection_json(const Inspection& inspection, bool with_probs) {
+std::string inspection_json(const Inspection& inspection) {
   const ModelRun& run = inspection.run;
   json heads = json::array();
-  for (const HeadStatistics& each : inspection.heads) heads.push_back(head_json(inspection, each, with_probs));
+  for (const HeadStatistics& each : inspection.heads) heads.push_back(head_json(inspection, each));
   const json result = {{"model", run.folder},
                        {"model_type", run.encoder.config().model_type},
                        {"text", run.text},
@@ -65,7 +60,8 @@ std::string inspection_json(const Inspection& inspection, bool with_probs) {
                        {"words", inspection.tokens.words},
                        {"shown", {{"layer", inspection.shown.layer}, {"head", inspection.shown.head}}},
                        {"heads", heads}};
-  return result.dump(1) + "\n";
+  // Names of files need not be UTF-8: what is not becomes U+FFFD.
+  return escaped_json(result.dump(1, ' ', false, json::error_handler_t::replace)) + "\n";
 }
 
 }  // namespace multihead::cli

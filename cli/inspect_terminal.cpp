@@ -24,13 +24,14 @@ std::string offset_drawing(const std::vector<double>& offsets) {
   return bars;
 }
 
-/// "cat → sat .91", as many as fit.
+/// "cat → sat .91", as many as fit, with names as long as fit.
 std::string links_text(const Inspection& inspection, const HeadStatistics& each, int width) {
   std::string text;
   int used = 0;
+  const int longest = std::min(kLabelColumns, (width - 8) / 2);
   for (const lens::Link& link : each.summary.links) {
     const auto name = [&](index_t token) {
-      return fitted(inspection.tokens.tokens[static_cast<std::size_t>(token)].text, kLabelColumns);
+      return fitted(inspection.tokens.tokens[static_cast<std::size_t>(token)].text, longest);
     };
     const std::string one =
         fmt::format("{}{} → {} {:.2f}", text.empty() ? "" : "   ", name(link.query), name(link.key), link.prob);
@@ -48,11 +49,16 @@ std::size_t shade(double weight, double most) {
 }
 
 /// The least weight of each shade: ((n - 1/2) / 4)^2 of the largest.
-std::string shade_legend(double most, const Style& style) {
+std::string shade_legend(double most, const Style& style, int width) {
+  constexpr int kEntry = 13, kGap = 3;  // "██ from 0.123"
   std::string text;
+  int used = 0;
   for (std::size_t n = 1; n < kShades.size(); ++n) {
     const double least = std::pow((static_cast<double>(n) - 0.5) / 4.0, 2) * most;
-    text += fmt::format("{}{}{}{} from {:.3f}", n == 1 ? "" : "   ", style.accent, kShades[n], style.off, least);
+    const bool fits = used + kGap + kEntry <= width;
+    if (n > 1) text += fits ? std::string(kGap, ' ') : "\n";
+    used = (n > 1 && fits ? used + kGap : 0) + kEntry;
+    text += fmt::format("{}{}{} from {:.3f}", style.accent, kShades[n], style.off, least);
   }
   return text;
 }
@@ -92,11 +98,16 @@ std::string column_names(const std::vector<ReportToken>& tokens, int indent, con
   return text;
 }
 
-std::string token_map(const Inspection& inspection, lens::HeadMap probs, double most, const Style& style) {
-  const std::vector<ReportToken>& tokens = inspection.tokens.tokens;
+/// Columns that the longest name of a row takes.
+int label_columns(const std::vector<ReportToken>& tokens) {
   int label = 0;
   for (const ReportToken& token : tokens) label = std::max(label, display_width(printable(token.text)));
-  label = std::min(label, kLabelColumns);
+  return std::min(label, kLabelColumns);
+}
+
+std::string token_map(const Inspection& inspection, lens::HeadMap probs, double most, const Style& style) {
+  const std::vector<ReportToken>& tokens = inspection.tokens.tokens;
+  const int label = label_columns(tokens);
   std::string text = column_names(tokens, label + 2, style);
   for (index_t i = 0; i < probs.shape(0); ++i) {
     text += right(tokens[static_cast<std::size_t>(i)].text, label) + "  " + style.accent;
@@ -132,39 +143,87 @@ std::string picture(lens::HeadMap probs, double most, int width, const Style& st
   return text;
 }
 
+/// The columns of the table, as many as the width has room for.
+struct TableColumns {
+  static constexpr int kHead = 8, kEntropy = 7, kSpread = 10, kSpecial = 9, kOffsets = 11, kFewestLinks = 20;
+  int used = kHead + kEntropy;
+  bool spread, special, offsets;
+  int links;  // 0 = none
+
+  explicit TableColumns(int width)
+      : spread(add(kSpread, width)), special(add(kSpecial, width)), offsets(add(kOffsets, width)), links(0) {
+    const int room = width - used - 2;
+    if (offsets && room >= kFewestLinks) links = room;
+  }
+
+ private:
+  bool add(int columns, int width) {
+    const bool fits = used + columns <= width;
+    if (fits) used += columns;
+    return fits;
+  }
+};
+
+std::string table_titles(const TableColumns& columns, const Style& style) {
+  std::string text = fmt::format("{:<8}{:>7}", " head", "entropy");
+  if (columns.spread) text += fmt::format("  {:>8}", "~tokens");
+  if (columns.special) text += fmt::format("  {:>7}", "special");
+  if (columns.offsets) text += fmt::format("  {:<9}", "-4 .. +4");
+  if (columns.links > 0) text += columns.links >= 30 ? "  strongest links between tokens" : "  strongest links";
+  return style.bold + text + style.off + "\n";
+}
+
+std::string table_row(const Inspection& inspection, const HeadStatistics& each, const TableColumns& columns,
+                      const Style& style) {
+  const bool shown = LayerHead{each.layer, each.head} == inspection.shown;
+  std::string text =
+      fmt::format("{}{:<7}{}{:>7}", shown ? style.strong + ">" : " ", fmt::format("{}.{}", each.layer, each.head),
+                  style.off, number(each.summary.entropy, 1, "{:.2f}"));
+  const std::optional<double> spread =
+      each.summary.entropy ? std::optional(std::exp(*each.summary.entropy)) : std::nullopt;
+  if (columns.spread) text += fmt::format("  {:>8}", number(spread, 1, "{:.1f}"));
+  if (columns.special) text += fmt::format("  {:>7}", number(each.summary.special_share, 100, "{:.0f}%"));
+  if (columns.offsets) text += fmt::format("  {}{}{}", style.accent, offset_drawing(each.offsets), style.off);
+  if (columns.links > 0) text += "  " + links_text(inspection, each, columns.links);
+  return text + "\n";
+}
+
+std::string table_notes(const TableColumns& columns) {
+  std::string text = "head: layer.head, from 0. entropy: mean over rows, in nats";
+  text += columns.spread ? "; ~tokens = exp(entropy)." : ".";
+  if (columns.special) text += " special: mean share on special tokens.";
+  if (columns.offsets) {
+    text +=
+        " -4 .. +4: mean weight on the token 4 before to 4 after, the query itself in the middle (height: square "
+        "root).";
+  }
+  return text + (columns.links > 0 ? " Links: largest weights, special tokens aside." : "");
+}
+
 }  // namespace
 
 std::string heads_table(const Inspection& inspection, const Style& style, int width) {
-  constexpr int kLeft = 44;  // columns before the links
-  std::string text = fmt::format("{}{:<8}{:>7}  {:>8}  {:>7}  {:<11}strongest links between tokens{}\n", style.bold,
-                                 " head", "entropy", "~tokens", "special", "-4 .. +4", style.off);
+  const TableColumns columns(width);
+  std::string text = table_titles(columns, style);
   for (const HeadStatistics& each : inspection.heads) {
     if (each.head == 0 && each.layer > 0) text += "\n";
-    const bool shown = LayerHead{each.layer, each.head} == inspection.shown;
-    const std::optional<double> spread =
-        each.summary.entropy ? std::optional(std::exp(*each.summary.entropy)) : std::nullopt;
-    const std::string mark = shown ? style.strong + ">" : " ";
-    text += fmt::format("{}{:<7}{}{:>7}  {:>8}  {:>7}  {}{}{}  {}\n", mark, fmt::format("{}.{}", each.layer, each.head),
-                        style.off, number(each.summary.entropy, 1, "{:.2f}"), number(spread, 1, "{:.1f}"),
-                        number(each.summary.special_share, 100, "{:.0f}%"), style.accent, offset_drawing(each.offsets),
-                        style.off, links_text(inspection, each, width - kLeft - 2));
+    text += table_row(inspection, each, columns, style);
   }
-  return text + "\n" + style.dim +
-         "head: layer.head, from 0. entropy: mean over rows, in nats; ~tokens = exp(entropy).\n"
-         "special: mean share on special tokens. -4 .. +4: mean weight on the token 4 before to 4 after, the\n"
-         "query itself in the middle (height: square root). Links: largest weights, special tokens aside.\n" +
-         style.off;
+  return text + "\n" + paragraph(table_notes(columns), std::min(width, 110), 0, style.dim, style.off);
 }
 
 std::string map_drawing(const Inspection& inspection, const Style& style, int width) {
   const auto [layer, head] = inspection.shown;
   const lens::HeadMap probs = map_of(inspection.run, layer, head);
   const double most = largest(probs);
-  const bool fits = kLabelColumns + 2 + 2 * probs.shape(1) <= width;
-  const char* why = inspection.shown_was_asked_for ? "" : ", the one that looks most surely at distant tokens";
-  return fmt::format(
-      "{}Layer {}, head {}{}{}. Row: query, column: key.\n\n{}\n{}\n", style.bold, layer, head, style.off, why,
-      fits ? token_map(inspection, probs, most, style) : picture(probs, most, width, style), shade_legend(most, style));
+  const bool fits = label_columns(inspection.tokens.tokens) + 2 + 2 * probs.shape(1) <= width;
+  // Chosen for what it does, which can only be said where the text has distant tokens.
+  const bool chosen = !inspection.shown_was_asked_for && inspection.shown_confidence.value_or(0) > 0;
+  const std::string text = fmt::format("Layer {}, head {}{}. Row: query, column: key.", layer, head,
+                                       chosen ? ", the one that looks most surely at distant tokens" : "");
+  return paragraph(text, width, 0, style.bold, style.off) + "\n" +
+         (fits ? token_map(inspection, probs, most, style) : picture(probs, most, width, style)) + "\n" +
+         shade_legend(most, style, width) + "\n";
 }
 
 }  // namespace multihead::cli

@@ -21,46 +21,62 @@ std::string ModelRun::cut_note() const {
                      encoding.num_tokens_uncut, num_tokens(), encoding.num_tokens_uncut - num_tokens());
 }
 
-std::string text_input(const std::string& text, const std::string& file) {
-  if (!file.empty() && !text.empty()) throw UsageError("give the text or --file, not both");
-  std::string given = file.empty() ? text : read_file(file);
-  if (given.find_first_not_of(" \t\r\n") == std::string::npos) {
-    throw UsageError(file.empty() ? "the text must not be empty; give it as TEXT or with --file"
-                                  : fmt::format("the text in \"{}\" must not be empty", file));
-  }
-  return given;
-}
-
-ModelInput model_input(const std::string& model, const std::string& text, const std::string& file) {
-  ModelInput input{.folder = model, .text = text_input(text, file)};
-  if (input.folder.empty()) {
-    input.folder = cached_model("minilm").string();
-    if (!fs::is_directory(input.folder)) {
-      throw Error(
-          fmt::format("no model at \"{}\"; scripts/get-model minilm fetches it, or give --model DIR", input.folder));
+std::string model_folder(const std::string& model) {
+  std::string folder = model;
+  if (folder.empty()) {
+    folder = cached_model("minilm").string();
+    if (!fs::is_directory(folder)) {
+      throw Error(fmt::format("no model at \"{}\"; scripts/get-model minilm fetches it, or give --model DIR", folder));
     }
   }
-  if (!fs::is_directory(input.folder)) {
+  if (!fs::is_directory(folder)) {
     throw Error(fmt::format("no model at \"{}\"; give a folder with config.json, model.safetensors and tokenizer.json",
-                            input.folder));
+                            folder));
   }
-  while (input.folder.size() > 1 && input.folder.back() == '/') input.folder.pop_back();
-  return input;
+  while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  return folder;
 }
 
-ModelRun load_model(const ModelInput& input) {
-  // The text first: it is the cheaper to find fault with.
+namespace {
+
+/// The tokens that the tokenizer adds to any text.
+index_t num_added(const Encoding& encoding) {
+  return std::count_if(encoding.special_tokens_mask.begin(), encoding.special_tokens_mask.end(),
+                       [](std::uint8_t flag) { return flag != 0; });
+}
+
+Encoding encode(const ModelInput& input) {
   const Tokenizer tokenizer = Tokenizer::load(input.folder);
-  const EncoderConfig config = load_encoder_config(input.folder);
-  Encoding encoding = tokenizer.encode(input.text, {.max_length = config.max_text_tokens});
-  const auto& added = encoding.special_tokens_mask;
-  if (std::all_of(added.begin(), added.end(), [](std::uint8_t flag) { return flag != 0; })) {
+  const index_t room = load_encoder_config(input.folder).max_text_tokens;
+  const index_t added = num_added(tokenizer.encode(""));
+  if (room <= added) {
+    throw Error(
+        fmt::format("the model must read a token of the text, got room for {} tokens, {} added by the "
+                    "tokenizer (\"{}\")",
+                    room, added, input.folder));
+  }
+  Encoding encoding = tokenizer.encode(input.text, {.max_length = room});
+  if (num_added(encoding) == encoding.num_tokens()) {
     throw UsageError("the text must hold a token of its own, got only what the tokenizer drops");
+  }
+  return encoding;
+}
+
+}  // namespace
+
+ModelRun load_model(const ModelInput& input) {
+  Encoding encoding = encode(input);  // the text first: it is the cheaper to find fault with
+  Encoder encoder = load_encoder(input.folder);
+  index_t num_heads = 0;
+  for (const EncoderLayer& layer : encoder.layers()) num_heads += layer.attention.num_heads();
+  if (num_heads == 0) {
+    throw Error(fmt::format("the model must have a head, got {} in its {} layers (\"{}\")", num_heads,
+                            encoder.layers().size(), input.folder));
   }
   return {.folder = input.folder,
           .text = input.text,
           .encoding = std::move(encoding),
-          .encoder = load_encoder(input.folder),
+          .encoder = std::move(encoder),
           .output = {}};
 }
 

@@ -1,11 +1,16 @@
 // A model's folder and a text -> tokens, and what the heads did.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "multihead/encoder.hpp"
 #include "multihead/report.hpp"
 #include "multihead/tokenizer.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace multihead::cli {
 
@@ -23,21 +28,33 @@ struct ModelRun {
   std::string cut_note() const;
 };
 
-/// The text that was given, by argument or by file: exactly one of both.
+/// How a text may be given: as TEXT, with --file, or on standard input ("-", or nothing where that is no terminal).
+struct TextSource {
+  std::optional<std::string> text, file;
+
+  /// The file that is read, or nothing.
+  std::string path() const { return file && *file != "-" ? *file : std::string(); }
+};
+
+void add_text_source(CLI::App& app, TextSource& source, const std::string& description);
+
+/// The text itself.
 /// @throws UsageError  if both were given, or there is nothing but white space
 /// @throws Error       if the file cannot be read
-std::string text_input(const std::string& text, const std::string& file);
+std::string text_input(const TextSource& source);
 
 struct ModelInput {
   std::string folder;
   std::string text;
 };
 
-/// text_input(), and the model that a flag names, or the one in the cache where it is empty.
+/// The folder that a flag names, or the one in the cache where it is empty.
 /// @throws Error  if there is no such folder
-ModelInput model_input(const std::string& model, const std::string& text, const std::string& file);
+std::string model_folder(const std::string& model);
 
 /// Loads the model and reads its tokens: what is needed to check flags before anything is computed.
+/// @throws UsageError  if the text has no token of its own
+/// @throws Error       if the model has no head, or no room for a token of the text
 ModelRun load_model(const ModelInput& input);
 
 /// Fills run.output.

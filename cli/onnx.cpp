@@ -9,6 +9,8 @@
 #include "command.hpp"
 #include "multihead/onnx/case.hpp"
 #include "multihead/threads.hpp"
+#include "process.hpp"
+#include "terminal.hpp"
 
 namespace multihead::cli {
 namespace {
@@ -27,16 +29,14 @@ constexpr auto kExample =
 
 bool parse_flags(Flags& flags, int argc, char** argv) {
   CLI::App app("Run conformance cases of the ONNX operators Attention and RotaryEmbedding.", "multihead onnx");
-  app.add_option("DIR", flags.folders, "case folders, or folders of them")->required();
-  app.add_option("--rtol", flags.tolerance.relative, "relative tolerance")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--atol", flags.tolerance.absolute, "absolute tolerance")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--threads", flags.num_threads, "0 = one for each CPU")
-      ->check(CLI::Range(0, 4096))
-      ->capture_default_str();
+  app.add_option("DIR", flags.folders, "case folders, or folders of them")->type_name("")->required();
+  const auto add_tolerance = [&](const std::string& flag, double& target, const std::string& description) {
+    const auto read = [&target, flag](const std::string& text) { target = nonnegative_number(flag, text); };
+    app.add_option_function<std::string>(flag, read, fmt::format("{} [{:g}]", description, target))->type_name("X");
+  };
+  add_tolerance("--rtol", flags.tolerance.relative, "relative tolerance");
+  add_tolerance("--atol", flags.tolerance.absolute, "absolute tolerance");
+  add_whole_number(app, "--threads", flags.num_threads, 0, 4096, "0 = one for each CPU [0]");
   app.footer(kExample);
   return parse(app, argc, argv);
 }
@@ -51,18 +51,18 @@ int run_onnx(int argc, char** argv) {
     const auto found = find_onnx_cases(folder);
     cases.insert(cases.end(), found.begin(), found.end());
   }
-  Threads threads(flags.num_threads);
+  Workers threads(flags.num_threads);
   std::size_t num_passed = 0;
   for (const auto& folder : cases) {
-    const OnnxCaseResult result = run_onnx_case(folder, flags.tolerance, &threads);
+    const OnnxCaseResult result = run_onnx_case(folder, flags.tolerance, threads.get());
     const std::string name =
         std::filesystem::absolute(folder / "").lexically_normal().parent_path().filename().string();
     num_passed += result.passed;
-    fmt::print("{}  {}  {}\n", result.passed ? "pass" : "FAIL", name,
-               result.passed ? fmt::format("{:.2g} of the tolerance", result.error) : result.text);
+    const std::string outcome = result.passed ? fmt::format("{:.2g} of the tolerance", result.error) : result.text;
+    print(fmt::format("{}  {}  {}\n", result.passed ? "pass" : "FAIL", printable(name), printable(outcome)));
   }
-  fmt::print("{} of {} cases pass, |got - expected| <= {:g} + {:g} * |expected|\n", num_passed, cases.size(),
-             flags.tolerance.absolute, flags.tolerance.relative);
+  print(fmt::format("{} of {} cases pass, |got - expected| <= {:g} + {:g} * |expected|\n", num_passed, cases.size(),
+                    flags.tolerance.absolute, flags.tolerance.relative));
   return num_passed == cases.size() ? 0 : 1;
 }
 

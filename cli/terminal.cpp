@@ -92,14 +92,38 @@ std::vector<std::string> graphemes(std::string_view utf8) {
 }
 
 std::string printable(std::string_view utf8) {
-  const auto text = icu::UnicodeString::fromUTF8({utf8.data(), static_cast<int32_t>(utf8.size())});
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(utf8.data());
   std::string result;
-  for (int at = 0; at < text.length(); at = text.moveIndex32(at, 1)) {
-    const UChar32 c = text.char32At(at);
-    if (is_unprintable(c)) {
+  for (int32_t at = 0; at < static_cast<int32_t>(utf8.size());) {
+    const int32_t begin = at;
+    UChar32 c = 0;
+    U8_NEXT(bytes, at, static_cast<int32_t>(utf8.size()), c);
+    if (c < 0) {
+      for (int32_t n = begin; n < at; ++n) result += fmt::format("\\x{:02X}", bytes[n]);
+    } else if (is_unprintable(c)) {
       result += fmt::format("U+{:04X}", static_cast<unsigned>(c));
     } else {
-      icu::UnicodeString(c).toUTF8String(result);
+      result += utf8.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(at - begin));
+    }
+  }
+  return result;
+}
+
+std::string escaped_json(std::string_view json) {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(json.data());
+  std::string result;
+  result.reserve(json.size());
+  for (int32_t at = 0; at < static_cast<int32_t>(json.size());) {
+    const int32_t begin = at;
+    UChar32 c = 0;
+    U8_NEXT(bytes, at, static_cast<int32_t>(json.size()), c);
+    if (c < 0x20 || !is_unprintable(c)) {
+      result += json.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(at - begin));
+    } else if (c > 0xFFFF) {
+      result +=
+          fmt::format("\\u{:04x}\\u{:04x}", static_cast<unsigned>(U16_LEAD(c)), static_cast<unsigned>(U16_TRAIL(c)));
+    } else {
+      result += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
     }
   }
   return result;
@@ -129,20 +153,41 @@ std::string right(std::string_view utf8, int width) {
 }
 
 std::vector<std::string> wrapped(std::string_view utf8, int width) {
+  const std::string text = printable(utf8);
   std::vector<std::string> lines(1);
-  std::size_t at = 0;
-  while (at < utf8.size()) {
-    const std::size_t end = std::min(utf8.find(' ', at), utf8.size());
-    const std::string_view word = utf8.substr(at, end - at);
-    const bool first = lines.back().empty();
-    if (!first && display_width(lines.back()) + 1 + display_width(word) > width) {
-      lines.emplace_back(word);
-    } else {
-      lines.back() += (first ? "" : " ") + std::string(word);
-    }
+  int used = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    const int word_width = display_width(word);
     at = end + 1;
+    if (used > 0 && used + 1 + word_width <= width) {
+      lines.back() += " " + word;
+      used += 1 + word_width;
+      continue;
+    }
+    if (used > 0) lines.emplace_back();
+    used = 0;
+    for (const icu::UnicodeString& cluster : clusters_of(word)) {
+      const int more = cluster_width(cluster);
+      if (used > 0 && used + more > width) {
+        lines.emplace_back();
+        used = 0;
+      }
+      cluster.toUTF8String(lines.back());
+      used += more;
+    }
   }
   return lines;
+}
+
+std::string paragraph(std::string_view utf8, int width, int indent, const std::string& before,
+                      const std::string& after) {
+  std::string text;
+  for (const std::string& line : wrapped(utf8, width - indent)) {
+    text += fmt::format("{:{}}{}{}{}\n", "", indent, before, line, after);
+  }
+  return text;
 }
 
 std::string bar(double share) {
@@ -162,7 +207,7 @@ Style Style::of_stdout() {
 int terminal_width() {
   winsize size{};
   if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 100;
-  return std::max<int>(60, size.ws_col);
+  return std::max<int>(20, size.ws_col);
 }
 
 }  // namespace multihead::cli

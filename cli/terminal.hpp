@@ -17,8 +17,12 @@ void check_utf8(std::string_view text);
 /// The grapheme clusters of a text: what a reader takes for one character.
 std::vector<std::string> graphemes(std::string_view utf8);
 
-/// Controls, direction marks and line breaks by name, so that no token moves the cursor or turns its neighbours.
+/// Controls, direction marks and line breaks by name ("U+202E"), bytes that are not UTF-8 in hexadecimal ("\xE9"), so
+/// that no token moves the cursor or turns its neighbours.
 std::string printable(std::string_view utf8);
+
+/// The text of a JSON document with the same characters as escape sequences ("\u202e"), which parse to themselves.
+std::string escaped_json(std::string_view json);
 
 /// printable() text cut with "…" to at most `width` columns.
 std::string fitted(std::string_view utf8, int width);
@@ -27,8 +31,12 @@ std::string fitted(std::string_view utf8, int width);
 std::string left(std::string_view utf8, int width);
 std::string right(std::string_view utf8, int width);
 
-/// The text in lines of at most `width` columns, broken at spaces where it can be.
+/// printable() text in lines of at most `width` columns, broken at spaces where it can be, else inside words.
 std::vector<std::string> wrapped(std::string_view utf8, int width);
+
+/// The same as one text: each line behind `indent` spaces, between two escape sequences of a Style.
+std::string paragraph(std::string_view utf8, int width, int indent = 0, const std::string& before = {},
+                      const std::string& after = {});
 
 /// "▁▂▃▄▅▆▇█" or " ": a bar of a share in [0, 1].
 std::string bar(double share);
@@ -40,7 +48,7 @@ struct Style {
   static Style of_stdout();
 };
 
-/// Columns of the terminal, at least 60; 100 where stdout is no terminal.
+/// Columns of the terminal, at least 20; 100 where stdout is no terminal.
 int terminal_width();
 
 }  // namespace multihead::cli

@@ -44,7 +44,8 @@ MULTIHEAD_API std::vector<Link> strongest_links(HeadMap probs, TokenFlags specia
 MULTIHEAD_API std::vector<double> offset_profile(HeadMap probs, index_t reach);
 
 /// How surely ordinary tokens look at ordinary tokens: the mean, over queries that are not special and see a key, of
-/// their largest weight on a key that is not special and at least `min_distance` positions away; none = no such query.
+/// their largest weight on a key that is not special and at least `min_distance` positions away (0 for a query without
+/// one); none = no such query, or no such key for any of them.
 /// Source: the confidence of Voita et al. 2019, section 4, with special tokens left out on both sides.
 /// @throws ShapeError  as strongest_links
 MULTIHEAD_API std::optional<double> confidence(HeadMap probs, TokenFlags special_queries, TokenFlags special_keys,

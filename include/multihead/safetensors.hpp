@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "multihead/output_file.hpp"
 #include "multihead/tensor.hpp"
 
 #pragma GCC diagnostic push
@@ -98,10 +99,15 @@ template <class T, int R>
 TensorToSave tensor_to_save(std::string name, TensorView<T, R> view);
 
 /// Writes a file with the largest elements first, then by name, so that the same tensors give the same bytes and every
-/// tensor is aligned. The file appears under its name at once and complete, or not at all.
+/// tensor is aligned. The file appears under its name at once and complete, or not at all: after an error, what stood
+/// there still does. Links, pipes and devices: as OutputFile.
 /// @throws ShapeError       if two names are equal, or bytes and shape disagree
 /// @throws CheckpointError  if the file cannot be written
 MULTIHEAD_API void save_safetensors(const std::filesystem::path& path, std::span<const TensorToSave> tensors,
+                                    const std::map<std::string, std::string>& metadata = {});
+/// The same into an open file, which is not finished.
+/// @throws ShapeError, WriteError
+MULTIHEAD_API void save_safetensors(OutputFile& file, std::span<const TensorToSave> tensors,
                                     const std::map<std::string, std::string>& metadata = {});
 
 namespace detail {

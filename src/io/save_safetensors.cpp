@@ -1,9 +1,4 @@
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -17,46 +12,6 @@ namespace {
 
 constexpr std::string_view kFunction = "save_safetensors";
 constexpr std::size_t kAlignment = 8;
-
-// A file that takes its name when it is complete; removed if it is not.
-class NewFile {
- public:
-  explicit NewFile(const std::filesystem::path& path) : path_(path), temporary_(path) {
-    temporary_ += ".tmp." + std::to_string(::getpid());
-    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    require_file(descriptor_ >= 0, temporary_, kFunction, "the file must be writable",
-                 {{"error", std::strerror(errno)}});
-  }
-  ~NewFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-    if (!complete_) ::unlink(temporary_.c_str());
-  }
-
-  void write(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      check(written > 0);
-      bytes = bytes.subspan(static_cast<std::size_t>(written));
-    }
-  }
-
-  void finish() {
-    check(::fsync(descriptor_) == 0);
-    check(::close(std::exchange(descriptor_, -1)) == 0);
-    check(::rename(temporary_.c_str(), path_.c_str()) == 0);
-    complete_ = true;
-  }
-
- private:
-  void check(bool ok) const {
-    require_file(ok, path_, kFunction, "the file must be written in full", {{"error", std::strerror(errno)}});
-  }
-
-  std::filesystem::path path_, temporary_;
-  int descriptor_ = -1;
-  bool complete_ = false;
-};
 
 void check(const TensorToSave& saved) {
   const StoredTensor& tensor = saved.tensor;
@@ -83,7 +38,7 @@ std::vector<const TensorToSave*> order_of(std::span<const TensorToSave> tensors)
 
 }  // namespace
 
-void save_safetensors(const std::filesystem::path& path, std::span<const TensorToSave> tensors,
+void save_safetensors(OutputFile& file, std::span<const TensorToSave> tensors,
                       const std::map<std::string, std::string>& metadata) {
   for (const TensorToSave& saved : tensors) check(saved);
   const std::vector<const TensorToSave*> order = order_of(tensors);
@@ -106,12 +61,21 @@ void save_safetensors(const std::filesystem::path& path, std::span<const TensorT
   }
   text.resize(round_up(text.size(), kAlignment), ' ');
 
-  NewFile file(path);
   const std::uint64_t header_bytes = text.size();  // little endian, as asserted where files are loaded
   file.write(std::as_bytes(std::span(&header_bytes, 1)));
-  file.write(std::as_bytes(std::span(text)));
+  file.write(text);
   for (const TensorToSave* saved : order) file.write(saved->tensor.data);
-  file.finish();
+}
+
+void save_safetensors(const std::filesystem::path& path, std::span<const TensorToSave> tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  try {
+    OutputFile file(path);
+    save_safetensors(file, tensors, metadata);
+    file.finish();
+  } catch (const WriteError& error) {
+    require_file(false, path, kFunction, "the file must be writable", {{"error", error.reason()}});
+  }
 }
 
 TensorToSave detail::contiguous_tensor(std::string name, DType dtype, std::span<const index_t> shape, const void* data,

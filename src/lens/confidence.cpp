@@ -10,15 +10,18 @@ namespace multihead::lens {
 std::optional<double> confidence(HeadMap probs, TokenFlags special_queries, TokenFlags special_keys,
                                  index_t min_distance) {
   check_flags("confidence", probs, special_queries, special_keys);
+  bool any_key = false;
   const auto largest = [&](index_t i) {
     double most = 0.0;
     for (index_t j = 0; j < probs.shape(1); ++j) {
-      const bool counts = !special_keys || !special_keys(j);
-      if (counts && std::abs(i - j) >= min_distance) most = std::max<double>(most, probs(i, j));
+      const bool counts = (!special_keys || !special_keys(j)) && std::abs(i - j) >= min_distance;
+      if (counts) most = std::max<double>(most, probs(i, j));
+      any_key = any_key || counts;
     }
     return most;
   };
-  return mean_over_rows(probs, largest, special_queries);
+  const std::optional<double> mean = mean_over_rows(probs, largest, special_queries);
+  return any_key ? mean : std::nullopt;
 }
 
 }  // namespace multihead::lens

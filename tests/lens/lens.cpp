@@ -128,6 +128,8 @@ TEST(Confidence, IsTheMeanLargestWeightBetweenOrdinaryTokens) {
   EXPECT_NEAR(*confidence(probs.view(), flags({true, false, false, false}), flags({true, false, false}), 1), 0.25,
               1e-7);
   EXPECT_FALSE(confidence(probs.view(), flags({true, true, true, true}), {}));
+  EXPECT_FALSE(confidence(probs.view(), {}, flags({true, true, true}))) << "no ordinary key";
+  EXPECT_FALSE(confidence(probs.view(), {}, {}, 4)) << "no key so far away";
   EXPECT_EQ(test::error_of([&] { confidence(probs.view(), flags({true}), {}); }),
             "confidence: special_queries must have one flag a query, got special_queries=1, seqlen_q=4");
 }
