@@ -65,7 +65,7 @@ std::vector<HeadStatistics> statistics_of(const ModelRun& run, const ReportToken
     const index_t num_heads = run.encoder.layers()[layer].attention.num_heads();
     for (index_t h = 0; h < num_heads; ++h) {
       heads.push_back(
-          {.layer = static_cast<index_t>(layer), .head = h, .summary = {}, .offsets = {}, .distant_confidence = {}});
+          {.layer = static_cast<index_t>(layer), .head = h, .number = run.designed_head(static_cast<index_t>(layer), h), .summary = {}, .offsets = {}, .distant_confidence = {}});
     }
   }
   const Tensor<bool, 1> special = special_flags(tokens);
@@ -83,10 +83,10 @@ std::vector<HeadStatistics> statistics_of(const ModelRun& run, const ReportToken
 LayerHead head_to_show(const std::vector<HeadStatistics>& heads, const Flags& flags) {
   const HeadStatistics* best = nullptr;
   for (const HeadStatistics& each : heads) {
-    const bool fits = each.layer == flags.layer.value_or(each.layer) && each.head == flags.head.value_or(each.head);
+    const bool fits = each.layer == flags.layer.value_or(each.layer) && each.number == flags.head.value_or(each.number);
     if (fits && (!best || each.distant_confidence.value_or(0) > best->distant_confidence.value_or(0))) best = &each;
   }
-  if (!best) throw UsageError("the model has no such head: its layers differ in heads, and this one has fewer");
+  if (!best) throw UsageError("no head fits --layer and --head: it was removed when the model was pruned");
   return {best->layer, best->head};
 }
 
@@ -126,10 +126,8 @@ int run_inspect(int argc, char** argv) {
   if (!flags.no_page) check_writable(flags.page);
   if (!flags.json.empty()) check_writable(flags.json);
   ModelRun run = load_model(input);
-  index_t most_heads = 0;
-  for (const EncoderLayer& layer : run.encoder.layers()) most_heads = std::max(most_heads, layer.attention.num_heads());
   check_range("--layer", flags.layer, static_cast<index_t>(run.encoder.layers().size()));
-  check_range("--head", flags.head, most_heads);
+  check_range("--head", flags.head, run.encoder.config().num_heads);
 
   Threads threads(flags.threads);
   run_model(run, {.probs = true}, &threads);

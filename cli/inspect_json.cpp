@@ -31,7 +31,7 @@ json head_json(const Inspection& inspection, const HeadStatistics& each, bool wi
     links.push_back({{"query", link.query}, {"key", link.key}, {"prob", link.prob}});
   }
   json head = {{"layer", each.layer},
-               {"head", each.head},
+               {"head", each.number},
                {"entropy", optional_json(each.summary.entropy)},
                {"special_share", optional_json(each.summary.special_share)},
                {"distant_confidence", optional_json(each.distant_confidence)},
@@ -63,7 +63,7 @@ std::string inspection_json(const Inspection& inspection, bool with_probs) {
                        {"num_tokens_uncut", run.encoding.num_tokens_uncut},
                        {"tokens", tokens_json(inspection)},
                        {"words", inspection.tokens.words},
-                       {"shown", {{"layer", inspection.shown.layer}, {"head", inspection.shown.head}}},
+                       {"shown", {{"layer", inspection.shown.layer}, {"head", run.designed_head(inspection.shown.layer, inspection.shown.head)}}},
                        {"heads", heads}};
   return result.dump(1) + "\n";
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "command.hpp"
@@ -15,10 +16,15 @@ namespace fs = std::filesystem;
 
 std::string ModelRun::name() const { return fs::path(folder).lexically_normal().filename().string(); }
 
+index_t ModelRun::designed_head(index_t layer, index_t head) const {
+  const auto& heads = encoder.layers()[static_cast<std::size_t>(layer)].attention.heads().original_heads;
+  return heads[static_cast<std::size_t>(head)];
+}
+
 std::string ModelRun::cut_note() const {
   if (!encoding.truncated()) return {};
-  return fmt::format("The text has {} tokens; the model reads {}, so the last {} are left out.",
-                     encoding.num_tokens_uncut, num_tokens(), encoding.num_tokens_uncut - num_tokens());
+  return fmt::format("The text has {} tokens; the model reads {}, so the {} {} are left out.",
+                     encoding.num_tokens_uncut, num_tokens(), cut_side == Side::left ? "first" : "last", encoding.num_tokens_uncut - num_tokens());
 }
 
 std::string text_input(const std::string& text, const std::string& file) {
@@ -40,7 +46,7 @@ ModelInput model_input(const std::string& model, const std::string& text, const 
           fmt::format("no model at \"{}\"; scripts/get-model minilm fetches it, or give --model DIR", input.folder));
     }
   }
-  if (!fs::is_directory(input.folder)) {
+  if (!fs::exists(input.folder)) {
     throw Error(fmt::format("no model at \"{}\"; give a folder with config.json, model.safetensors and tokenizer.json",
                             input.folder));
   }
@@ -49,10 +55,8 @@ ModelInput model_input(const std::string& model, const std::string& text, const 
 }
 
 ModelRun load_model(const ModelInput& input) {
-  // The text first: it is the cheaper to find fault with.
-  const Tokenizer tokenizer = Tokenizer::load(input.folder);
-  const EncoderConfig config = load_encoder_config(input.folder);
-  Encoding encoding = tokenizer.encode(input.text, {.max_length = config.max_text_tokens});
+  TextEncoder model = load_text_encoder(input.folder, {.sentence_vectors = false});
+  Encoding encoding = model.encode(input.text);
   const auto& added = encoding.special_tokens_mask;
   if (std::all_of(added.begin(), added.end(), [](std::uint8_t flag) { return flag != 0; })) {
     throw UsageError("the text must hold a token of its own, got only what the tokenizer drops");
@@ -60,7 +64,8 @@ ModelRun load_model(const ModelInput& input) {
   return {.folder = input.folder,
           .text = input.text,
           .encoding = std::move(encoding),
-          .encoder = load_encoder(input.folder),
+          .encoder = std::move(model.encoder),
+          .cut_side = model.cut.truncation_side,
           .output = {}};
 }
 
@@ -70,6 +75,10 @@ void run_model(ModelRun& run, const Capture& capture, Executor* threads) {
   EncoderInput input{.token_ids = ids};
   if (run.encoder.config().num_token_types > 0) input.token_types = types;
   run.output = run.encoder.forward(input, {.capture = capture, .threads = threads});
+  const Tensor<float, 3>& last = run.output.last_hidden;
+  if (!std::all_of(last.data(), last.data() + last.size(), [](float x) { return std::isfinite(x); })) {
+    throw Error(fmt::format("the model at \"{}\" gives numbers that are not finite for this text", run.folder));
+  }
 }
 
 ReportTokens report_tokens(const ModelRun& run) {

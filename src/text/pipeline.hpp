@@ -39,4 +39,7 @@ void require_vocab_file(const ModelFolder& folder);
 /// From tokenizer.json of the folder or, failing that, from its vocab.txt.
 Tokenizer::Pipeline read_pipeline(const ModelFolder& folder);
 
+/// Tokenizer::load of a folder that is open.
+Tokenizer load_tokenizer(const ModelFolder& folder);
+
 }  // namespace multihead

@@ -14,7 +14,8 @@ LEVELS = [
     ["kernels"],
     ["attention"],
     ["nn", "io"],
-    ["models", "text"],
+    ["text"],
+    ["models"],
     ["lens", "train"],
     ["report"],
 ]
