@@ -2,8 +2,7 @@
 #include <algorithm>
 
 #include "bench/threads_api.hpp"
-#include "multihead/encoder.hpp"
-#include "multihead/sentence_embedding.hpp"
+#include "multihead/text_encoder.hpp"
 
 namespace multihead::bench {
 namespace {
@@ -13,11 +12,6 @@ using Layer = nn::MultiHeadAttention<float>;
 /// Parameters in the order of MultiHeadParameters: weights [E, E], biases [E].
 struct LayerParameters {
   const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o;
-};
-
-struct SentenceEncoder {
-  Encoder encoder;
-  SentencePooling pooling;
 };
 
 }  // namespace
@@ -45,7 +39,7 @@ extern "C" void multihead_bench_layer_forward(const void* layer, index_t batch, 
 }
 
 extern "C" void* multihead_bench_encoder(const char* folder) {
-  auto self = std::make_unique<SentenceEncoder>(load_encoder(folder), load_sentence_pooling(folder));
+  auto self = std::make_unique<TextEncoder>(load_text_encoder(folder));
   self->encoder.pack_weights();
   return self.release();
 }
@@ -53,7 +47,7 @@ extern "C" void* multihead_bench_encoder(const char* folder) {
 /// token_ids [batch, seqlen], lengths [batch]; embeddings [batch, E]
 extern "C" void multihead_bench_encode(const void* encoder, index_t batch, index_t seqlen, const index_t* token_ids,
                                        const index_t* lengths, float* embeddings, void* threads) {
-  const auto* const self = static_cast<const SentenceEncoder*>(encoder);
+  const auto* const self = static_cast<const TextEncoder*>(encoder);
   const TensorView<const index_t, 1> lengths_view(lengths, {batch});
   const EncoderOutput output =
       self->encoder.forward({.token_ids = {token_ids, {batch, seqlen}}, .lengths = lengths_view},

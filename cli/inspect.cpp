@@ -92,9 +92,11 @@ void check_range(const char* flag, std::optional<index_t> value, index_t count, 
 void check_head_exists(const Encoder& encoder, const Flags& flags) {
   const auto num_layers = static_cast<index_t>(encoder.layers().size());
   check_range("--layer", flags.layer, num_layers);
-  index_t most = 0;
+  index_t most = 0;  // heads count as designed
   for (index_t l = flags.layer.value_or(0); l <= flags.layer.value_or(num_layers - 1); ++l) {
-    most = std::max(most, encoder.layers()[static_cast<std::size_t>(l)].attention.num_heads());
+    for (index_t number : encoder.layers()[static_cast<std::size_t>(l)].attention.heads().original_heads) {
+      most = std::max(most, number + 1);
+    }
   }
   if (most == 0)
     throw UsageError(fmt::format("--layer must name a layer with heads, got {}: it has none left", *flags.layer));
@@ -107,7 +109,7 @@ std::vector<HeadStatistics> statistics_of(const ModelRun& run, const ReportToken
     const index_t num_heads = run.encoder.layers()[layer].attention.num_heads();
     for (index_t h = 0; h < num_heads; ++h) {
       heads.push_back(
-          {.layer = static_cast<index_t>(layer), .head = h, .summary = {}, .offsets = {}, .distant_confidence = {}});
+          {.layer = static_cast<index_t>(layer), .head = h, .number = run.designed_head(static_cast<index_t>(layer), h), .summary = {}, .offsets = {}, .distant_confidence = {}});
     }
   }
   const Tensor<bool, 1> special = special_flags(tokens);
@@ -126,10 +128,10 @@ std::vector<HeadStatistics> statistics_of(const ModelRun& run, const ReportToken
 const HeadStatistics& head_to_show(const std::vector<HeadStatistics>& heads, const Flags& flags) {
   const HeadStatistics* best = nullptr;
   for (const HeadStatistics& each : heads) {
-    const bool fits = each.layer == flags.layer.value_or(each.layer) && each.head == flags.head.value_or(each.head);
+    const bool fits = each.layer == flags.layer.value_or(each.layer) && each.number == flags.head.value_or(each.number);
     if (fits && (!best || each.distant_confidence.value_or(0) > best->distant_confidence.value_or(0))) best = &each;
   }
-  if (!best) throw Error("no head fits --layer and --head");  // check_head_exists() has seen one
+  if (!best) throw UsageError("no head fits --layer and --head: it was removed when the model was pruned");
   return *best;
 }
 

@@ -37,7 +37,7 @@ json head_json(const Inspection& inspection, const HeadStatistics& each) {
     offsets.push_back(applies ? json(each.offsets[static_cast<std::size_t>(n)]) : json(nullptr));
   }
   return {{"layer", each.layer},
-          {"head", each.head},
+          {"head", each.number},
           {"entropy", optional_json(each.summary.entropy)},
           {"special_share", optional_json(each.summary.special_share)},
           {"distant_confidence", optional_json(each.distant_confidence)},
@@ -58,7 +58,7 @@ std::string inspection_json(const Inspection& inspection) {
                        {"num_tokens_uncut", run.encoding.num_tokens_uncut},
                        {"tokens", tokens_json(inspection)},
                        {"words", inspection.tokens.words},
-                       {"shown", {{"layer", inspection.shown.layer}, {"head", inspection.shown.head}}},
+                       {"shown", {{"layer", inspection.shown.layer}, {"head", run.designed_head(inspection.shown.layer, inspection.shown.head)}}},
                        {"heads", heads}};
   // Names of files need not be UTF-8: what is not becomes U+FFFD.
   return escaped_json(result.dump(1, ' ', false, json::error_handler_t::replace)) + "\n";

@@ -177,7 +177,7 @@ std::string table_row(const Inspection& inspection, const HeadStatistics& each, 
                       const Style& style) {
   const bool shown = LayerHead{each.layer, each.head} == inspection.shown;
   std::string text =
-      fmt::format("{}{:<7}{}{:>7}", shown ? style.strong + ">" : " ", fmt::format("{}.{}", each.layer, each.head),
+      fmt::format("{}{:<7}{}{:>7}", shown ? style.strong + ">" : " ", fmt::format("{}.{}", each.layer, each.number),
                   style.off, number(each.summary.entropy, 1, "{:.2f}"));
   const std::optional<double> spread =
       each.summary.entropy ? std::optional(std::exp(*each.summary.entropy)) : std::nullopt;
@@ -219,7 +219,8 @@ std::string map_drawing(const Inspection& inspection, const Style& style, int wi
   const bool fits = label_columns(inspection.tokens.tokens) + 2 + 2 * probs.shape(1) <= width;
   // Chosen for what it does, which can only be said where the text has distant tokens.
   const bool chosen = !inspection.shown_was_asked_for && inspection.shown_confidence.value_or(0) > 0;
-  const std::string text = fmt::format("Layer {}, head {}{}. Row: query, column: key.", layer, head,
+  const std::string text = fmt::format("Layer {}, head {}{}. Row: query, column: key.", layer,
+                                       inspection.run.designed_head(layer, head),
                                        chosen ? ", the one that looks most surely at distant tokens" : "");
   return paragraph(text, width, 0, style.bold, style.off) + "\n" +
          (fits ? token_map(inspection, probs, most, style) : picture(probs, most, width, style)) + "\n" +

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "command.hpp"
@@ -15,10 +16,16 @@ namespace fs = std::filesystem;
 
 std::string ModelRun::name() const { return fs::path(folder).lexically_normal().filename().string(); }
 
+index_t ModelRun::designed_head(index_t layer, index_t head) const {
+  const auto& heads = encoder.layers()[static_cast<std::size_t>(layer)].attention.heads().original_heads;
+  return heads[static_cast<std::size_t>(head)];
+}
+
 std::string ModelRun::cut_note() const {
   if (!encoding.truncated()) return {};
-  return fmt::format("The text has {} tokens; the model reads {}, so the last {} are left out.",
-                     encoding.num_tokens_uncut, num_tokens(), encoding.num_tokens_uncut - num_tokens());
+  return fmt::format("The text has {} tokens; the model reads {}, so the {} {} are left out.",
+                     encoding.num_tokens_uncut, num_tokens(), cut_side == Side::left ? "first" : "last",
+                     encoding.num_tokens_uncut - num_tokens());
 }
 
 std::string model_folder(const std::string& model) {
@@ -29,7 +36,7 @@ std::string model_folder(const std::string& model) {
       throw Error(fmt::format("no model at \"{}\"; scripts/get-model minilm fetches it, or give --model DIR", folder));
     }
   }
-  if (!fs::is_directory(folder)) {
+  if (!fs::exists(folder)) {
     throw Error(fmt::format("no model at \"{}\"; give a folder with config.json, model.safetensors and tokenizer.json",
                             folder));
   }
@@ -45,17 +52,16 @@ index_t num_added(const Encoding& encoding) {
                        [](std::uint8_t flag) { return flag != 0; });
 }
 
-Encoding encode(const ModelInput& input) {
-  const Tokenizer tokenizer = Tokenizer::load(input.folder);
-  const index_t room = load_encoder_config(input.folder).max_text_tokens;
-  const index_t added = num_added(tokenizer.encode(""));
+Encoding encode(const TextEncoder& model, const ModelInput& input) {
+  const index_t room = model.cut.max_length.value_or(model.encoder.config().max_text_tokens);
+  const index_t added = num_added(model.tokenizer.encode(""));
   if (room <= added) {
     throw Error(
         fmt::format("the model must read a token of the text, got room for {} tokens, {} added by the "
                     "tokenizer (\"{}\")",
                     room, added, input.folder));
   }
-  Encoding encoding = tokenizer.encode(input.text, {.max_length = room});
+  Encoding encoding = model.encode(input.text);
   if (num_added(encoding) == encoding.num_tokens()) {
     throw UsageError("the text must hold a token of its own, got only what the tokenizer drops");
   }
@@ -65,18 +71,19 @@ Encoding encode(const ModelInput& input) {
 }  // namespace
 
 ModelRun load_model(const ModelInput& input) {
-  Encoding encoding = encode(input);  // the text first: it is the cheaper to find fault with
-  Encoder encoder = load_encoder(input.folder);
+  TextEncoder model = load_text_encoder(input.folder, {.sentence_vectors = false});
+  Encoding encoding = encode(model, input);
   index_t num_heads = 0;
-  for (const EncoderLayer& layer : encoder.layers()) num_heads += layer.attention.num_heads();
+  for (const EncoderLayer& layer : model.encoder.layers()) num_heads += layer.attention.num_heads();
   if (num_heads == 0) {
     throw Error(fmt::format("the model must have a head, got {} in its {} layers (\"{}\")", num_heads,
-                            encoder.layers().size(), input.folder));
+                            model.encoder.layers().size(), input.folder));
   }
   return {.folder = input.folder,
           .text = input.text,
           .encoding = std::move(encoding),
-          .encoder = std::move(encoder),
+          .encoder = std::move(model.encoder),
+          .cut_side = model.cut.truncation_side,
           .output = {}};
 }
 
@@ -86,6 +93,10 @@ void run_model(ModelRun& run, const Capture& capture, Executor* threads) {
   EncoderInput input{.token_ids = ids};
   if (run.encoder.config().num_token_types > 0) input.token_types = types;
   run.output = run.encoder.forward(input, {.capture = capture, .threads = threads});
+  const Tensor<float, 3>& last = run.output.last_hidden;
+  if (!std::all_of(last.data(), last.data() + last.size(), [](float x) { return std::isfinite(x); })) {
+    throw Error(fmt::format("the model at \"{}\" gives numbers that are not finite for this text", run.folder));
+  }
 }
 
 ReportTokens report_tokens(const ModelRun& run) {

@@ -4,9 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "multihead/encoder.hpp"
 #include "multihead/report.hpp"
-#include "multihead/tokenizer.hpp"
+#include "multihead/text_encoder.hpp"
 
 namespace CLI {
 class App;
@@ -19,9 +18,12 @@ struct ModelRun {
   std::string text;
   Encoding encoding;
   Encoder encoder;
+  Side cut_side = Side::right;  ///< the end of the text that is left out where it is too long
   EncoderOutput output;  ///< batch 1
 
   index_t num_tokens() const { return encoding.num_tokens(); }
+  /// The number that a head of a layer had in the design, before any was removed: how people name it.
+  index_t designed_head(index_t layer, index_t head) const;
   /// The last part of the folder's path.
   std::string name() const;
   /// "The text has 600 tokens; the model reads 512, so the last 88 are left out.", or nothing.

@@ -2,21 +2,19 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "multihead/encoder.hpp"
-#include "multihead/tokenizer.hpp"
+#include "multihead/text_encoder.hpp"
 
 int main(int argc, char** argv) {
   using namespace multihead;
   if (argc != 2) return 2;
   try {
-    const Tokenizer tokenizer = Tokenizer::load(argv[1]);
-    const Encoder encoder = load_encoder(argv[1]);
-    const Encoding text = tokenizer.encode("The animal didn't cross the street because it was too tired.");
+    const TextEncoder model = load_text_encoder(argv[1]);
+    const Encoding text = model.encode("The animal didn't cross the street because it was too tired.");
 
     const LayerHead head{.layer = 3, .head = 1};  // counted from 0
     const TokenBatch batch = pad_batch({&text.ids, 1});
     const EncoderOutput output =
-        encoder.forward(batch.input(), {.capture = {.probs = true, .heads = std::vector{head}}});
+        model.encoder.forward(batch.input(), {.capture = {.probs = true, .heads = std::vector{head}}});
     const auto probs = output.heads[head.layer].probs.view()[0][0];  // [S, S]: batch entry 0, the one captured head
 
     for (index_t i = 0; i < probs.shape(0); ++i) {

@@ -21,6 +21,8 @@
 
 namespace multihead {
 
+class ModelFolder;
+
 /// [begin, end) of a text. Counts bytes of UTF-8 unless said otherwise.
 struct TextSpan {
   index_t begin = 0;
@@ -74,11 +76,12 @@ struct PaddingProposal {
 /// Immutable and cheap to copy; one object may serve many threads.
 class MULTIHEAD_API Tokenizer {
  public:
-  /// Reads a tokenizer.json, or a folder that holds one. A folder without one is read from its vocab.txt and
-  /// tokenizer_config.json, as a BERT tokenizer.
+  /// Reads a tokenizer.json alone, or a model folder: its tokenizer.json or, failing that, its vocab.txt as a BERT
+  /// tokenizer; with tokenizer_config.json, special_tokens_map.json and added_tokens.json. What they say of tokens is
+  /// honoured or refused; docs/checkpoints.md lists the settings.
   ///
-  /// @throws CheckpointError   if the file is missing, damaged or contradicts itself
-  /// @throws UnsupportedError  if it asks for a kind of step that is not handled
+  /// @throws CheckpointError   if a file is missing or damaged, or files contradict themselves or each other
+  /// @throws UnsupportedError  if they ask for something that is not handled
   static Tokenizer load(const std::filesystem::path& file_or_folder);
 
   /// @param text  UTF-8; may hold NUL and may be empty
@@ -103,9 +106,16 @@ class MULTIHEAD_API Tokenizer {
   const std::optional<TruncationProposal>& truncation() const;
   const std::optional<PaddingProposal>& padding() const;
 
+  /// The end of a long text that the files want cut: truncation_side of tokenizer_config.json, else of tokenizer.json.
+  Side truncation_side() const;
+  /// Whether the model is to be given type_ids: false where tokenizer_config.json lists inputs without them. They are 0
+  /// to a model then.
+  bool uses_token_types() const;
+
   struct MULTIHEAD_LOCAL Pipeline;  // the steps; src/text/pipeline.hpp
 
  private:
+  friend Tokenizer load_tokenizer(const ModelFolder& folder);
   explicit Tokenizer(std::shared_ptr<const Pipeline> pipeline);
 
   std::shared_ptr<const Pipeline> pipeline_;

@@ -11,6 +11,18 @@
 #include "core/file_error.hpp"
 
 namespace multihead {
+namespace {
+
+// What Git leaves in the place of a large file whose content it did not fetch.
+void refuse_lfs_pointer(std::span<const std::byte> bytes, const std::filesystem::path& path,
+                        std::string_view function) {
+  constexpr std::string_view kPointer = "version https://git-lfs.github.com/spec/";
+  const bool is_pointer = bytes.size() >= kPointer.size() && std::memcmp(bytes.data(), kPointer.data(), kPointer.size()) == 0;
+  require_file(!is_pointer, path, function, "the file must hold its content, got a Git LFS pointer", {},
+               "run git lfs pull in its folder");
+}
+
+}  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path, std::string_view function) {
   // Non-blocking, so that a pipe in the place of a file is refused and not waited for.
@@ -30,6 +42,12 @@ MappedFile::MappedFile(const std::filesystem::path& path, std::string_view funct
   require_file(address != MAP_FAILED, path, function, "the file must fit in the address space",
                {{"file_bytes", size}, {"error", std::strerror(errno)}});
   bytes_ = {static_cast<const std::byte*>(address), size};
+  try {
+    refuse_lfs_pointer(bytes_, path, function);
+  } catch (...) {
+    ::munmap(address, size);
+    throw;
+  }
 }
 
 MappedFile::~MappedFile() {

@@ -14,11 +14,17 @@ constexpr int kMaxDepth = 64;
 
 }  // namespace
 
+void require_no_nul(std::string_view json, const std::filesystem::path& path, std::string_view function) {
+  const std::size_t at = json.find('\0');
+  require_file(at == json.npos, path, function, "JSON must not hold a NUL byte", {{"at_byte", at}});
+}
+
 nlohmann::json read_json(const std::filesystem::path& path, std::string_view function) {
   const MappedFile file(path, function);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   require_file(text.size() <= kMaxBytes, path, function, "a JSON file must be at most 64 MiB",
                {{"file_bytes", text.size()}});
+  require_no_nul(text, path, function);
 
   std::vector<std::set<std::string>> keys;  // of the objects that are open
   const auto check = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {

@@ -7,6 +7,10 @@
 
 namespace multihead {
 
+/// JSON text holds no NUL, even in strings; parsers of C strings end at one and never see what follows.
+/// @throws CheckpointError  in the name of `function`, if there is one
+void require_no_nul(std::string_view json, const std::filesystem::path& path, std::string_view function);
+
 /// Parses a JSON file of at most 64 MiB, nested at most 64 deep.
 /// @throws CheckpointError  in the name of `function`, if it is missing, is not valid JSON in UTF-8, is larger or
 ///                          deeper, or an object has a key twice

@@ -7,6 +7,8 @@
 #include "core/file_error.hpp"
 #include "core/mapped_file.hpp"
 #include "io/json.hpp"
+#include "core/mapped_file.hpp"
+#include "io/model_folder.hpp"
 #include "io/safetensors_header.hpp"
 
 namespace multihead {
@@ -85,17 +87,11 @@ std::map<std::string, std::vector<std::string>> read_index(const fs::path& path)
   return shards;
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code unreadable;  // counts as absent
-  return fs::exists(path, unreadable);
-}
-
 fs::path file_of(const fs::path& path) {
   std::error_code unreadable;
   if (!fs::is_directory(path, unreadable)) return path;
+  require_weights(path, kFunction);
   const fs::path one = path / kOneFile, index = path / kIndexFile;
-  require_file(is_there(one) || is_there(index), path, kFunction,
-               "the folder must hold model.safetensors or model.safetensors.index.json");
   return is_there(one) ? one : index;
 }
 

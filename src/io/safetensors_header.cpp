@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/file_error.hpp"
+#include "io/json.hpp"
 
 namespace multihead {
 namespace {
@@ -236,6 +237,7 @@ std::string_view header_text(std::span<const std::byte> file, const std::filesys
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + kPrefixBytes, header_bytes);
   require_file(text.starts_with('{'), path, kFunction, "header must begin with {",
                {{"first_byte", text.empty() ? -1 : static_cast<int>(static_cast<unsigned char>(text[0]))}});
+  require_no_nul(text, path, kFunction);
   return text;
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "core/file_error.hpp"
+#include "io/settings.hpp"
+#include "models/folder_readers.hpp"
 #include "models/json_fields.hpp"
 #include "models/naming_scheme.hpp"
 
@@ -12,6 +14,20 @@ namespace multihead {
 namespace {
 
 constexpr std::string_view kFunction = "load_encoder_config";
+
+// What else could change the hidden states of an encoder of these families. All that config.json may hold beside these
+// and the keys that are read below does not: dropout, labels and heads of a task, caches, names, precision of storage.
+constexpr Setting kHarmless[] = {
+    {"quantization_config", "{}"},
+    {"compression_config", "{}"},
+    {"rope_scaling", "{}"},
+    {"rope_parameters", "{}"},
+    {"rope_theta", ""},
+    {"sliding_window", ""},
+    {"auto_map", "{}"},  // code of the model's own
+    {"cross_attention_hidden_size", ""},
+};
+
 constexpr double kDefaultEpsilon = 1e-12;  // of the families handled here, where the file has none
 
 struct NamedActivation {
@@ -25,6 +41,22 @@ constexpr NamedActivation kActivations[] = {
     {"gelu_new", nn::Activation::gelu_tanh},
     {"gelu_pytorch_tanh", nn::Activation::gelu_tanh},
 };
+
+// Types that are generators of text, for a hint.
+constexpr std::string_view kDecoderTypes[] = {"gpt2",    "gptj",  "gpt_neo", "gpt_neox", "llama", "mistral", "mixtral",
+                                              "qwen2",   "qwen3", "gemma",   "gemma2",   "phi",   "phi3",    "falcon",
+                                              "bloom",   "opt",   "mpt",     "olmo",     "xglm",  "codegen", "gpt_oss",
+                                              "llama4",  "cohere", "starcoder2", "stablelm", "gpt_bigcode"};
+
+bool is_decoder(const JsonFields& fields, std::string_view type) {
+  if (std::ranges::find(kDecoderTypes, type) != std::end(kDecoderTypes)) return true;
+  const nlohmann::json* const classes = fields.find("architectures");
+  if (classes == nullptr || !classes->is_array()) return false;
+  return std::ranges::any_of(*classes, [](const nlohmann::json& each) {
+    return each.is_string() && (each.get_ref<const std::string&>().ends_with("ForCausalLM") ||
+                                each.get_ref<const std::string&>().ends_with("LMHeadModel"));
+  });
+}
 
 std::string model_types_handled() {
   std::string list;
@@ -52,6 +84,17 @@ void decline_what_is_not_handled(const JsonFields& fields) {
     require<UnsupportedError>(!fields.flag(key).value_or(false), kFunction, "the model must be an encoder",
                               {{key, "true"}});
   }
+  require_harmless(fields.object(), kHarmless, fields.path(), kFunction);
+}
+
+// The key of a size, or the general name that the family has for it. Both must say the same.
+index_t size_of(const JsonFields& fields, std::string_view key, std::string_view general, index_t least) {
+  if (key == general || fields.find(general) == nullptr) return fields.required_integer(key, least);
+  const index_t size = fields.integer(general, least).value_or(0);
+  const index_t own = fields.integer(key, least).value_or(size);
+  require_file(own == size, fields.path(), kFunction, "two names of one size must say the same",
+               {{key, own}, {general, size}});
+  return size;
 }
 
 // {"layer": [heads ..], ..}
@@ -83,32 +126,47 @@ std::map<index_t, std::vector<index_t>> read_pruned_heads(const JsonFields& fiel
   return pruned;
 }
 
-// Where a tokenizer has no limit, files hold a number like 1e30.
-index_t max_text_tokens(const std::filesystem::path& folder, index_t max_tokens) {
-  const std::filesystem::path path = folder / "tokenizer_config.json";
-  std::error_code unreadable;
-  if (!std::filesystem::exists(path, unreadable)) return max_tokens;
-  const double limit = JsonFields(path, kFunction).number("model_max_length").value_or(static_cast<double>(max_tokens));
-  return limit >= 1 && limit < static_cast<double>(max_tokens) ? static_cast<index_t>(limit) : max_tokens;
+// Where a tokenizer has no limit, files hold a number like 1e30. max_len is the old name.
+index_t max_text_tokens(const ModelFolder& folder, index_t max_tokens) {
+  const JsonFile* const file = folder.json("tokenizer_config.json", kFunction);
+  if (file == nullptr) return max_tokens;
+  const JsonFields fields(*file, kFunction);
+  const std::string_view key = fields.find("model_max_length") != nullptr ? "model_max_length" : "max_len";
+  const double limit = fields.number(key).value_or(static_cast<double>(max_tokens));
+  const bool fits = limit >= static_cast<double>(max_tokens) || (limit >= 1 && limit == std::floor(limit));
+  require_file(fits, fields.path(), kFunction, "the longest text must be a whole number of tokens, at least 1",
+               {{key, limit}});
+  return limit < static_cast<double>(max_tokens) ? static_cast<index_t>(limit) : max_tokens;
 }
 
 }  // namespace
 
 EncoderConfig load_encoder_config(const std::filesystem::path& folder) {
-  const JsonFields fields(folder / "config.json", kFunction);
+  return read_encoder_config(ModelFolder(folder, kFunction));
+}
+
+EncoderConfig read_encoder_config(const ModelFolder& folder) {
+  const JsonFile* const file = folder.json("config.json", kFunction);
+  require_file(file != nullptr, folder.path(), kFunction, "the folder must hold config.json",
+               {{"found", list_of_files(folder.path())}});
+  require<UnsupportedError>(!folder.holds("adapter_config.json"), kFunction, "the model must be complete",
+                            {{"found", "adapter_config.json"}},
+                            "merge the adapter into its base model first (merge_and_unload)");
+  const JsonFields fields(*file, kFunction);
   EncoderConfig config;
   const std::optional<std::string> type = fields.text("model_type");
   require_file(type.has_value(), fields.path(), kFunction, "a field must be there", {{"field", quote("model_type")}});
   config.model_type = *type;
   const NamingScheme* scheme = find_naming_scheme(*type);
   require<UnsupportedError>(scheme != nullptr, kFunction, "model_type must be one of " + model_types_handled(),
-                            {{"model_type", quote(*type)}});
+                            {{"model_type", quote(*type)}},
+                            is_decoder(fields, *type) ? "decoder models are not read yet" : "");
   decline_what_is_not_handled(fields);
 
-  const ConfigNames& names = scheme->config;
-  config.d_model = fields.required_integer(names.d_model, 1);
-  config.num_layers = fields.required_integer(names.num_layers, 0);
-  config.num_heads = fields.required_integer(names.num_heads, 1);
+  const ConfigNames &names = scheme->config, &general = find_naming_scheme("bert")->config;
+  config.d_model = size_of(fields, names.d_model, general.d_model, 1);
+  config.num_layers = size_of(fields, names.num_layers, general.num_layers, 0);
+  config.num_heads = size_of(fields, names.num_heads, general.num_heads, 1);
   const std::optional<index_t> head_dim = fields.integer("head_dim", 1);
   require_file(head_dim || config.d_model % config.num_heads == 0, fields.path(), kFunction,
                "the number of heads must divide the width, or head_dim be given",

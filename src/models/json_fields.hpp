@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "io/model_folder.hpp"
 #include "multihead/types.hpp"
 
 namespace multihead {
@@ -15,10 +16,12 @@ namespace multihead {
 /// kind.
 class JsonFields {
  public:
+  /// @param file      must outlive the fields
   /// @param function  in whose name errors are thrown
-  JsonFields(const std::filesystem::path& path, std::string_view function);
+  JsonFields(const JsonFile& file, std::string_view function);
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return file_.path; }
+  const nlohmann::json& object() const { return file_.content; }
 
   /// A whole number in [least, 2^31).
   std::optional<index_t> integer(std::string_view key, index_t least = 0) const;
@@ -32,9 +35,8 @@ class JsonFields {
   index_t required_integer(std::string_view key, index_t least) const;
 
  private:
-  std::filesystem::path path_;
+  const JsonFile& file_;
   std::string function_;
-  nlohmann::json object_;
 };
 
 }  // namespace multihead

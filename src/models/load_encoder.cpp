@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <numeric>
 
 #include "core/file_error.hpp"
+#include "models/folder_readers.hpp"
 #include "models/parameter_walk.hpp"
 #include "multihead/encoder.hpp"
 #include "multihead/safetensors.hpp"
@@ -10,6 +13,21 @@ namespace multihead {
 namespace {
 
 constexpr std::string_view kFunction = "load_encoder";
+
+// Index of the first NaN or infinity, or `size`. Blocks without one take one comparison a value, in vectors.
+index_t first_not_finite(const float* x, index_t size) {
+  constexpr index_t kBlock = 1024;
+  constexpr std::uint32_t kExponent = 0x7f800000;
+  for (index_t begin = 0; begin < size; begin += kBlock) {
+    const index_t end = std::min(size, begin + kBlock);
+    std::uint32_t found = 0;
+    for (index_t i = begin; i < end; ++i) found |= (std::bit_cast<std::uint32_t>(x[i]) & kExponent) == kExponent;
+    for (index_t i = begin; found != 0 && i < end; ++i) {
+      if (!std::isfinite(x[i])) return i;
+    }
+  }
+  return size;
+}
 
 // The tensors of a checkpoint by the names of its family.
 class Source {
@@ -26,6 +44,15 @@ class Source {
     require_file(found != scheme.prefixes.end(), folder_, kFunction, "the checkpoint must hold the word embedding",
                  {{"missing", tried}});
     prefix_ = *found;
+    for (const std::string_view prefix : scheme.prefixes) {
+      require_file(prefix == prefix_ || file_.find(std::string(prefix) + word) == nullptr, folder_, kFunction,
+                   "the checkpoint must hold one word embedding", {{"names", tried}});
+    }
+    // Frameworks store the weights of linear layers transposed to each other.
+    const auto format = file_.metadata().find("format");
+    require<UnsupportedError>(format == file_.metadata().end() || format->second == "pt" || format->second == "np",
+                              kFunction, "weights must be stored as PyTorch lays them out",
+                              {{"format", format == file_.metadata().end() ? "" : quote(format->second)}});
   }
 
   const std::filesystem::path& folder() const { return folder_; }
@@ -33,13 +60,16 @@ class Source {
   // The full name under which a parameter is stored, empty where it is not. Old files call the parameters of a
   // LayerNorm gamma and beta.
   std::string stored_name(const std::string& name) const {
-    if (file_.find(prefix_ + name) != nullptr) return prefix_ + name;
+    const std::string now_stored = file_.find(prefix_ + name) != nullptr ? prefix_ + name : "";
     for (const auto& [now, before] : {std::pair("LayerNorm.weight", ".gamma"), std::pair("LayerNorm.bias", ".beta")}) {
       if (!name.ends_with(now)) continue;
       const std::string old = prefix_ + name.substr(0, name.rfind('.')) + before;
-      if (file_.find(old) != nullptr) return old;
+      if (file_.find(old) == nullptr) continue;
+      require_file(now_stored.empty(), folder_, kFunction, "a parameter must be stored under one name",
+                   {{"first", quote(now_stored)}, {"second", quote(old)}});
+      return old;
     }
-    return {};
+    return now_stored;
   }
 
   bool contains(const std::string& name) const { return !stored_name(name).empty(); }
@@ -63,7 +93,11 @@ class Source {
   template <int R>
   void read(const std::string& name, Tensor<float, R>& tensor) const {
     expect_shape(name, tensor.shape());
-    tensor = file_.read<float, R>(stored_name(name));
+    const std::string stored = stored_name(name);
+    tensor = file_.read<float, R>(stored);
+    const index_t size = tensor.size(), at = first_not_finite(tensor.data(), size);
+    require_file(at == size, folder_, kFunction, "weights must be finite as f32",
+                 {{"tensor", quote(stored)}, {"element", at}, {"value", double{at < size ? tensor.data()[at] : 0.f}}});
   }
 
  private:
@@ -81,7 +115,10 @@ void check_sizes(const Source& source, const EncoderConfig& config, const Naming
   };
   rows(std::string(names.word), config.vocab_size);
   rows(std::string(names.position), config.max_positions);
-  if (config.num_token_types > 0) rows(std::string(names.token_type), config.num_token_types);
+  const std::string types(names.token_type);
+  if (config.num_token_types > 0 || (!types.empty() && source.contains(types + ".weight"))) {
+    rows(types, config.num_token_types);
+  }
 
   index_t layers = 0;
   while (source.contains(layer_name(names.query, layers) + ".weight")) ++layers;
@@ -101,8 +138,10 @@ nn::RemainingHeads remaining_heads(const Source& source, const EncoderConfig& co
   const index_t rows = shape.empty() ? 0 : shape[0], num_heads = rows / config.head_dim;
   const auto pruned = config.pruned_heads.find(layer);
   const std::vector<index_t> none, &gone = pruned == config.pruned_heads.end() ? none : pruned->second;
-  const bool fits =
-      gone.empty() ? num_heads <= config.num_heads : num_heads == config.num_heads - static_cast<index_t>(gone.size());
+  // A pruned layer may lack its list, but only where head_dim is beyond doubt.
+  const index_t num_left = config.num_heads - static_cast<index_t>(gone.size());
+  const bool may_lack_list = gone.empty() && config.head_dim * config.num_heads == config.d_model;
+  const bool fits = num_heads == num_left || (may_lack_list && num_heads < num_left);
   require_file(fits && rows % config.head_dim == 0, source.folder(), kFunction,
                "the rows of a query must be head_dim for each head that the config leaves to the layer",
                {{"tensor", quote(source.stored_name(name))},
@@ -137,10 +176,14 @@ void check_nothing_is_missing(const Source& source, const NamingScheme& scheme, 
 
 }  // namespace
 
-Encoder load_encoder(const std::filesystem::path& folder) {
-  const EncoderConfig config = load_encoder_config(folder);
+Encoder load_encoder(const std::filesystem::path& path) {
+  const ModelFolder folder(path, kFunction);
+  return read_encoder(folder, read_encoder_config(folder));
+}
+
+Encoder read_encoder(const ModelFolder& folder, const EncoderConfig& config) {
   const NamingScheme& scheme = *find_naming_scheme(config.model_type);
-  const Source source(folder, scheme);
+  const Source source(folder.path(), scheme);
 
   check_sizes(source, config, scheme);
   std::vector<nn::RemainingHeads> heads;

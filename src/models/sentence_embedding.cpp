@@ -5,6 +5,8 @@
 
 #include "core/file_error.hpp"
 #include "io/json.hpp"
+#include "io/settings.hpp"
+#include "models/folder_readers.hpp"
 #include "models/json_fields.hpp"
 
 namespace multihead {
@@ -34,9 +36,22 @@ Pooling handled(const NamedPooling& named) {
   return *named.pooling;
 }
 
-Pooling read_pooling(const fs::path& path) {
-  const JsonFields fields(path, kFunction);
-  if (const std::optional<std::string> mode = fields.text("pooling_mode")) {
+// A string, or a list of one.
+std::optional<std::string> pooling_mode(const JsonFields& fields) {
+  const nlohmann::json* const modes = fields.find("pooling_mode");
+  if (modes == nullptr || !modes->is_array()) return fields.text("pooling_mode");
+  require<UnsupportedError>(modes->size() == 1 && modes->front().is_string(), kFunction,
+                            "pooling must be by one way alone", {{"pooling_mode", quote(modes->dump())}});
+  return modes->front().get<std::string>();
+}
+
+Pooling read_pooling(const JsonFile& file) {
+  const JsonFields fields(file, kFunction);
+  std::vector<std::string_view> known = {"pooling_mode", "word_embedding_dimension", "embedding_dimension",
+                                         "include_prompt"};  // of prompts, which are declined where they are set
+  for (const NamedPooling& named : kPoolings) known.push_back(named.key);
+  require_known(file.content, known, {}, file.path, kFunction);
+  if (const std::optional<std::string> mode = pooling_mode(fields)) {
     const auto found = std::ranges::find(kPoolings, *mode, &NamedPooling::mode);
     require<UnsupportedError>(found != std::end(kPoolings), kFunction, "pooling must be by mean, cls or max",
                               {{"pooling", quote(*mode)}});
@@ -49,47 +64,124 @@ Pooling read_pooling(const fs::path& path) {
                               {{"first", on ? std::string(on->mode) : ""}, {"second", std::string(named.mode)}});
     on = &named;
   }
-  require_file(on != nullptr, path, kFunction, "one way of pooling must be on");
+  require_file(on != nullptr, file.path, kFunction, "one way of pooling must be on");
   return handled(*on);
 }
 
-// The folder of a module: a plain name inside the model's folder.
-fs::path module_folder(const fs::path& folder, const nlohmann::json& module, const fs::path& index) {
-  const std::string name = module.value("path", "");
-  require_file(name.find_first_of("/\\") == name.npos && name != "..", index, kFunction,
-               "a module's path must be a plain name in the folder", {{"path", quote(name)}});
-  return folder / name;
+// What Transformer, the module that is the encoder itself, may be told. Files are tried in this order; the first counts.
+constexpr std::string_view kTransformerFiles[] = {
+    "sentence_bert_config.json",     "sentence_roberta_config.json", "sentence_distilbert_config.json",
+    "sentence_camembert_config.json", "sentence_albert_config.json",  "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json",
+};
+constexpr std::string_view kTransformerKnown[] = {"max_seq_length", "unpad_inputs"};
+constexpr Setting kTransformerHarmless[] = {
+    {"do_lower_case", "false"},
+    {"transformer_task", "\"feature-extraction\""},
+    {"modality_config", R"({"text":{"method":"forward","method_output_name":"last_hidden_state"}})"},
+    {"module_output_name", "\"token_embeddings\""},
+    {"processing_kwargs", "{}"},
+    {"model_args", "{}"},
+    {"model_kwargs", "{}"},
+    {"tokenizer_args", "{}"},
+    {"tokenizer_name_or_path", ""},
+    {"processor_kwargs", "{}"},
+    {"config_args", "{}"},
+    {"config_kwargs", "{}"},
+    {"query_length", ""},
+    {"document_length", ""},
+    {"query_expansion", ""},
+};
+constexpr Setting kNormalizeHarmless[] = {
+    {"module_input_name", "\"sentence_embedding\""},
+    {"module_output_name", "\"sentence_embedding\""},
+};
+constexpr Setting kModelHarmless[] = {
+    {"model_type", "\"SentenceTransformer\""},
+    {"truncate_dim", ""},
+};
+
+index_t read_max_tokens(const ModelFolder& folder) {
+  for (const std::string_view name : kTransformerFiles) {
+    const JsonFile* const file = folder.json(std::string(name), kFunction);
+    if (file == nullptr || file->content.empty()) continue;
+    const JsonFields fields(*file, kFunction);
+    require_known(file->content, kTransformerKnown, kTransformerHarmless, file->path, kFunction);
+    return fields.integer("max_seq_length", 1).value_or(0);
+  }
+  return 0;
+}
+
+// A prompt that is put before every text unless the caller says otherwise.
+void decline_default_prompt(const ModelFolder& folder) {
+  const JsonFile* const file = folder.json("config_sentence_transformers.json", kFunction);
+  if (file == nullptr) return;
+  const JsonFields fields(*file, kFunction);
+  require_harmless(file->content, kModelHarmless, file->path, kFunction);
+  const std::optional<std::string> name = fields.text("default_prompt_name");
+  const nlohmann::json* const prompts = fields.find("prompts");
+  if (!name || (prompts != nullptr && prompts->is_object() && prompts->value(*name, nlohmann::json()) == "")) return;
+  require<UnsupportedError>(false, kFunction, "no prompt must be put before texts by default",
+                            {{"default_prompt_name", quote(*name)}});
+}
+
+// A module of modules.json: its class without the package, and its folder, which is a plain name inside the model's.
+struct Module {
+  std::string name, path;
+
+  std::string config_file() const { return path.empty() ? "config.json" : path + "/config.json"; }
+};
+Module read_module(const nlohmann::json& module, const fs::path& index) {
+  const bool well_formed = module.is_object() && module.contains("type") && module["type"].is_string() &&
+                           (!module.contains("path") || module["path"].is_string());
+  require_file(well_formed, index, kFunction, "a module must be an object with type and path",
+               {{"module", quote(module.dump())}});
+  constexpr std::string_view kKnown[] = {"idx", "name", "path", "type"};
+  constexpr Setting kHarmless[] = {{"kwargs", "[] {}"}};
+  require_known(module, kKnown, kHarmless, index, kFunction);
+  const std::string type = module["type"], path = module.value("path", "");
+  const std::string name = type.substr(type.rfind('.') + 1);
+  const bool handled = type.starts_with("sentence_transformers.") &&
+                       (name == "Transformer" || name == "Pooling" || name == "Normalize");
+  require<UnsupportedError>(handled, kFunction, "a module must be Transformer, Pooling or Normalize",
+                            {{"type", quote(type)}});
+  require_file(path.find_first_of("/\\") == path.npos && path != "..", index, kFunction,
+               "a module's path must be a plain name in the folder", {{"path", quote(path)}});
+  return {name, path};
 }
 
 }  // namespace
 
 SentencePooling load_sentence_pooling(const fs::path& folder) {
-  SentencePooling result;
-  std::error_code unreadable;
-  const fs::path limits = folder / "sentence_bert_config.json", index = folder / "modules.json";
-  if (fs::exists(limits, unreadable)) {
-    result.max_tokens = JsonFields(limits, kFunction).integer("max_seq_length", 1).value_or(0);
-  }
-  if (!fs::exists(index, unreadable)) return result;
+  return read_sentence_pooling(ModelFolder(folder, kFunction));
+}
 
-  const nlohmann::json modules = read_json(index, kFunction);
-  require_file(modules.is_array(), index, kFunction, "modules.json must hold an array");
-  for (const nlohmann::json& module : modules) {
-    const bool well_formed = module.is_object() && module.contains("type") && module["type"].is_string() &&
-                             (!module.contains("path") || module["path"].is_string());
-    require_file(well_formed, index, kFunction, "a module must be an object with type and path",
-                 {{"module", quote(module.dump())}});
-    const std::string type = module["type"];
-    const std::string name = type.substr(type.rfind('.') + 1);
-    if (name == "Pooling") {
-      result.pooling = read_pooling(module_folder(folder, module, index) / "config.json");
-    } else if (name == "Normalize") {
-      result.normalize = true;
+SentencePooling read_sentence_pooling(const ModelFolder& folder) {
+  SentencePooling result{.max_tokens = read_max_tokens(folder)};
+  decline_default_prompt(folder);
+  const JsonFile* const index = folder.json("modules.json", kFunction);
+  if (index == nullptr) return result;
+  require_file(index->content.is_array(), index->path, kFunction, "modules.json must hold an array");
+  std::string order;
+  for (const nlohmann::json& each : index->content) {
+    const Module module = read_module(each, index->path);
+    order.append(order.empty() ? "" : ", ").append(module.name);
+    if (module.name == "Transformer") {
+      require_file(module.path.empty(), index->path, kFunction, "the encoder must lie in the folder itself",
+                   {{"path", quote(module.path)}}, "give that folder");
+    } else if (module.name == "Pooling") {
+      const JsonFile* const file = folder.object(module.config_file(), kFunction);
+      require_file(file != nullptr, index->path, kFunction, "a module must have its config.json",
+                   {{"path", quote(module.path)}});
+      result.pooling = read_pooling(*file);
     } else {
-      require<UnsupportedError>(name == "Transformer", kFunction, "a module must be Transformer, Pooling or Normalize",
-                                {{"type", quote(type)}});
+      result.normalize = true;
+      const JsonFile* const file = module.path.empty() ? nullptr : folder.object(module.config_file(), kFunction);
+      if (file != nullptr) require_known(file->content, {}, kNormalizeHarmless, file->path, kFunction);
     }
   }
+  require<UnsupportedError>(order == "Transformer, Pooling" || order == "Transformer, Pooling, Normalize", kFunction,
+                            "the modules must be Transformer, Pooling and maybe Normalize", {{"modules", order}});
   return result;
 }
 

@@ -33,26 +33,45 @@ bool touches_word(AlignedSlice text, index_t begin, index_t end) {
 
 }  // namespace
 
-AddedTokens::AddedTokens(const JsonNode& node, const Vocabulary& model_vocabulary, const Normalizer* normalizer) {
-  index_t next_id = model_vocabulary.num_tokens();
+index_t AddedTokens::add(AddedToken token, const Vocabulary& model_vocabulary) {
+  if (const auto there = vocabulary_.id_of(token.content)) {
+    token.id = *there;
+    tokens_[index_of_.at(*there)] = std::move(token);
+    return *there;
+  }
+  const index_t next_id = std::max(model_vocabulary.num_tokens(), vocabulary_.largest_id() + 1);
+  token.id = model_vocabulary.id_of(token.content).value_or(next_id);
+  require<CheckpointError>(vocabulary_.insert(token.content, token.id), "Tokenizer::load",
+                           "an added token must have an id that no other has",
+                           {{"content", quote(token.content)}, {"id", token.id}});
+  index_of_.emplace(token.id, static_cast<index_t>(tokens_.size()));
+  tokens_.push_back(std::move(token));
+  return tokens_.back().id;
+}
+
+void AddedTokens::add_all(const JsonNode& node, const Vocabulary& model_vocabulary) {
   for (const JsonNode& element : node.elements()) {
     AddedToken token = read_token(element);
     if (token.content.empty()) continue;
-    // A token that the model lacks gets the next id. A file that says otherwise would be read differently elsewhere.
-    const auto model_id = model_vocabulary.id_of(token.content);
-    const index_t expected_id = model_id ? *model_id : next_id++;
-    if (token.id != expected_id) {
+    const index_t stated = token.id, id = add(token, model_vocabulary);
+    // A file that says otherwise would be read differently elsewhere.
+    if (stated != id) {
       element.fail("must have the id that the vocabulary gives it",
-                   {{"content", quote(token.content)}, {"id", token.id}, {"expected", expected_id}});
+                   {{"content", quote(token.content)}, {"id", stated}, {"expected", id}});
     }
-    if (!vocabulary_.insert(token.content, token.id)) {
-      element.fail("must not repeat another added token", {{"content", quote(token.content)}, {"id", token.id}});
-    }
-    const auto index = static_cast<index_t>(tokens_.size());
+  }
+}
+
+void AddedTokens::finish(const Normalizer* normalizer) {
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    AddedToken& token = tokens_[i];
     token.normalized_content = token.normalized ? normalized_form(token.content, normalizer) : token.content;
-    (token.normalized ? normalized_ : original_).insert(aligned(token.normalized_content, "Tokenizer::load"), index);
-    index_of_.emplace(token.id, index);
-    tokens_.push_back(std::move(token));
+    Trie& trie = token.normalized ? normalized_ : original_;
+    const AlignedText text = aligned(token.normalized_content, "Tokenizer::load");
+    // Of two that become the same text the first counts.
+    if (trie.longest_prefix(text).num_chars < static_cast<index_t>(text.size())) {
+      trie.insert(text, static_cast<index_t>(i));
+    }
   }
 }
 

@@ -24,6 +24,10 @@ class JsonNode {
   std::optional<JsonNode> find(const std::string& field) const;  // unset if absent or null
 
   bool is_text() const { return value_->is_string(); }
+  bool is_object() const { return value_->is_object(); }
+  bool is_null() const { return value_->is_null(); }
+  std::string dump() const { return value_->dump(); }
+  bool is_empty() const { return value_->empty(); }  // null, [] or {}
 
   // These throw CheckpointError if the value is of another kind.
   std::string text() const;

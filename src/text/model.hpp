@@ -24,8 +24,11 @@ class Model {
   virtual const Vocabulary& vocabulary() const = 0;
 };
 
-/// From the value of "model".
-std::unique_ptr<const Model> make_model(const JsonNode& node);
+/// @throws UnsupportedError  naming the kind of tokenizer, if it is not one that make_model makes
+void require_handled_model(const JsonNode& document);
+
+/// From the field "model" of the whole document.
+std::unique_ptr<const Model> make_model(const JsonNode& document);
 
 /// WordPiece: at each place of the word the longest token of the vocabulary; the whole word becomes the unknown token
 /// if there is none, or if it is longer than max_input_chars_per_word.

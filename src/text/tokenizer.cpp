@@ -140,17 +140,16 @@ Encoding assemble(const Template& steps, std::span<TextTokens> texts, const Enco
 
 Tokenizer::Tokenizer(std::shared_ptr<const Pipeline> pipeline) : pipeline_(std::move(pipeline)) {}
 
+Tokenizer load_tokenizer(const ModelFolder& folder) {
+  return Tokenizer(std::make_shared<const Tokenizer::Pipeline>(read_pipeline(folder)));
+}
+
 Tokenizer Tokenizer::load(const std::filesystem::path& file_or_folder) {
-  namespace fs = std::filesystem;
-  const bool is_folder = fs::is_directory(file_or_folder);
-  const fs::path vocab_file = file_or_folder / "vocab.txt";
-  const fs::path file = is_folder ? file_or_folder / "tokenizer.json" : file_or_folder;
-  if (is_folder && !fs::exists(file)) {
-    require_file(fs::exists(vocab_file), file_or_folder, "Tokenizer::load",
-                 "the folder must hold tokenizer.json or vocab.txt");
-    return Tokenizer(std::make_shared<const Pipeline>(read_pipeline(document_from_vocab(vocab_file), vocab_file)));
-  }
-  return Tokenizer(std::make_shared<const Pipeline>(read_pipeline(read_json(file, "Tokenizer::load"), file)));
+  constexpr std::string_view kFunction = "Tokenizer::load";
+  std::error_code unreadable;
+  const bool is_file = std::filesystem::is_regular_file(file_or_folder, unreadable);
+  if (!is_file || file_or_folder.extension() != ".json") return load_tokenizer(ModelFolder(file_or_folder, kFunction));
+  return Tokenizer(std::make_shared<const Pipeline>(read_pipeline(read_json(file_or_folder, kFunction), file_or_folder, {})));
 }
 
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
@@ -194,6 +193,10 @@ index_t Tokenizer::vocab_size() const {
 const std::optional<TruncationProposal>& Tokenizer::truncation() const { return pipeline_->truncation; }
 
 const std::optional<PaddingProposal>& Tokenizer::padding() const { return pipeline_->padding; }
+
+Side Tokenizer::truncation_side() const { return pipeline_->truncation_side; }
+
+bool Tokenizer::uses_token_types() const { return pipeline_->uses_token_types; }
 
 std::vector<TextSpan> code_point_offsets(std::string_view text, std::span<const TextSpan> offsets) {
   constexpr std::string_view kFunction = "code_point_offsets";

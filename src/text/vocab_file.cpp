@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <set>
 
 #include "core/mapped_file.hpp"
 #include "io/json.hpp"
@@ -11,18 +10,6 @@ namespace multihead {
 namespace {
 
 constexpr std::string_view kFunction = "Tokenizer::load";
-
-// A special token of tokenizer_config.json: a string, or an object with its content.
-std::string special_token(const JsonNode& config, const std::string& name, const std::string& otherwise) {
-  const auto node = config.find(name);
-  if (!node) return otherwise;
-  return node->is_text() ? node->text() : node->at("content").text();
-}
-
-bool flag(const JsonNode& config, const std::string& name, bool otherwise) {
-  const auto node = config.find(name);
-  return node ? node->boolean() : otherwise;
-}
 
 std::string_view without_trailing_space(std::string_view line) {
   std::size_t kept = 0;
@@ -53,44 +40,24 @@ nlohmann::json read_vocab(const std::filesystem::path& path) {
 
 }  // namespace
 
-nlohmann::json document_from_vocab(const std::filesystem::path& vocab_file) {
-  const auto config_file = vocab_file.parent_path() / "tokenizer_config.json";
-  const nlohmann::json config_json =
-      std::filesystem::exists(config_file) ? read_json(config_file, kFunction) : nlohmann::json::object();
-  const JsonNode config(config_json, "tokenizer_config", config_file);
+nlohmann::json document_from_vocab(const std::filesystem::path& vocab_file, const TokenizerSettings& settings) {
   const nlohmann::json vocab = read_vocab(vocab_file);
-
-  const std::string unk = special_token(config, "unk_token", "[UNK]");
-  const std::string cls = special_token(config, "cls_token", "[CLS]");
-  const std::string sep = special_token(config, "sep_token", "[SEP]");
-  const std::string pad = special_token(config, "pad_token", "[PAD]");
-  const std::string mask = special_token(config, "mask_token", "[MASK]");
-  const auto strip_accents = config.find("strip_accents");
-
   const auto id_of = [&](const std::string& token) -> nlohmann::json {
     const auto it = vocab.find(token);
     require_file(it != vocab.end(), vocab_file, kFunction, "the vocabulary must hold the special tokens",
                  {{"missing", quote(token)}});
     return *it;
   };
-  nlohmann::json added = nlohmann::json::array();
-  for (const std::string& token : std::set<std::string>{pad, unk, cls, sep, mask}) {
-    if (!vocab.contains(token)) continue;
-    added.push_back({{"id", vocab[token]},
-                     {"content", token},
-                     {"special", true},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false}});
-  }
-  return {{"added_tokens", added},
+  const std::string &unk = settings.special.at("unk_token"), &cls = settings.special.at("cls_token"),
+                    &sep = settings.special.at("sep_token");
+  const auto strip = settings.strip_accents.value_or(std::nullopt);
+  return {{"added_tokens", nlohmann::json::array()},  // the settings add them
           {"normalizer",
            {{"type", "BertNormalizer"},
             {"clean_text", true},
-            {"handle_chinese_chars", flag(config, "tokenize_chinese_chars", true)},
-            {"strip_accents", strip_accents ? nlohmann::json(strip_accents->boolean()) : nlohmann::json()},
-            {"lowercase", flag(config, "do_lower_case", true)}}},
+            {"handle_chinese_chars", settings.isolate_ideographs.value_or(true)},
+            {"strip_accents", strip ? nlohmann::json(*strip) : nlohmann::json()},
+            {"lowercase", settings.lowercase.value_or(true)}}},
           {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
           {"post_processor", {{"type", "BertProcessing"}, {"cls", {cls, id_of(cls)}}, {"sep", {sep, id_of(sep)}}}},
           {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
@@ -100,6 +67,28 @@ nlohmann::json document_from_vocab(const std::filesystem::path& vocab_file) {
             {"continuing_subword_prefix", "##"},
             {"max_input_chars_per_word", 100},
             {"vocab", vocab}}}};
+}
+
+void require_vocab_file(const ModelFolder& folder) {
+  if (folder.holds("vocab.txt")) return;
+  struct Foreign {
+    const char *name, *kind;
+  };
+  constexpr Foreign kForeign[] = {{"merges.txt", "byte-level BPE"},
+                                  {"sentencepiece.bpe.model", "Unigram (SentencePiece)"},
+                                  {"spiece.model", "Unigram (SentencePiece)"},
+                                  {"spm.model", "Unigram (SentencePiece)"},
+                                  {"tokenizer.model", "Unigram or BPE (SentencePiece)"},
+                                  {"bpe.codes", "BPE"}};
+  for (const Foreign& foreign : kForeign) {
+    if (!folder.holds(foreign.name)) continue;
+    throw UnsupportedError(error_text(kFunction, "the tokenizer is of a kind that is not handled",
+                                      {{"kind", quote(foreign.kind)}, {"found", quote(foreign.name)}},
+                                      "handled: WordPiece") +
+                           " (\"" + folder.path().string() + "\")");
+  }
+  require_file(false, folder.path(), kFunction, "the folder must hold tokenizer.json or vocab.txt",
+               {{"found", list_of_files(folder.path())}});
 }
 
 }  // namespace multihead

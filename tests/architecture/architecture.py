@@ -17,7 +17,8 @@ LEVELS = [
     ["product"],
     ["attention"],
     ["nn", "io"],
-    ["models", "text", "onnx"],
+    ["text"],
+    ["models", "onnx"],
     ["lens"],
     ["report"],
 ]

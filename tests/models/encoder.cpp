@@ -105,8 +105,9 @@ TEST(EncoderConfig, RefusesFieldsThatAreMissingOrWrong) {
   EXPECT_EQ(edited_error(with("pruned_heads", {1})), function + "pruned_heads must be {\"layer\": [heads ..], ..}");
   const TemporaryFolder folder;
   EXPECT_EQ(error_of<CheckpointError>([&] { load_encoder(folder / "gone"); }),
-            function + "the file must be readable, got error=No such file or directory (\"" +
-                (folder / "gone/config.json").string() + "\")");
+            "load_encoder: the model folder must be there (\"" + (folder / "gone").string() + "\")");
+  EXPECT_EQ(error_of<CheckpointError>([&] { load_encoder(folder.path()); }),
+            function + "the folder must hold config.json, got found=nothing (\"" + folder.path().string() + "\")");
 }
 
 TEST(Encoder, ConfigAndTensorsMustAgree) {
@@ -254,6 +255,10 @@ TEST(Pool, MeanFirstAndMaxOverRealTokens) {
   EXPECT_EQ(pooled(Pooling::mean), (std::vector<float>{1, 2, 0, 0}));
   EXPECT_EQ(pooled(Pooling::first), (std::vector<float>{0, 1, 0, 0}));
   EXPECT_EQ(pooled(Pooling::max), (std::vector<float>{2, 3, 0, 0}));
+  for (index_t i = 0; i < 12; ++i) hidden.data()[i] = static_cast<float>(i) - 13.5f;  // all below zero
+  EXPECT_EQ(pooled(Pooling::mean), (std::vector<float>{-12.5, -11.5, 0, 0}));
+  EXPECT_EQ(pooled(Pooling::first), (std::vector<float>{-13.5, -12.5, 0, 0}));
+  EXPECT_EQ(pooled(Pooling::max), (std::vector<float>{-11.5, -10.5, 0, 0}));
   const Tensor<float, 2> unit = pool(hidden, {}, {.normalize = true});
   EXPECT_NEAR(std::hypot(unit(1, 0), unit(1, 1)), 1, 1e-7);
   lengths(1) = 4;
@@ -268,9 +273,9 @@ class SentencePoolingFiles : public testing::Test {
   std::string error() {
     return error_of<E>([&] { load_sentence_pooling(folder.path()); });
   }
-  void modules(const std::string& type, const std::string& path = "1_Pooling") {
+  void modules(const std::string& type, const std::string& path = "1_Pooling", const std::string& more = "") {
     folder.write("modules.json", R"([{"path":"","type":"sentence_transformers.models.Transformer"},{"path":")" + path +
-                                     R"(","type":"sentence_transformers.models.)" + type + R"("}])");
+                                     R"(","type":"sentence_transformers.models.)" + type + R"("})" + more + "]");
   }
   const TemporaryFolder folder;
 };
@@ -278,8 +283,6 @@ class SentencePoolingFiles : public testing::Test {
 TEST_F(SentencePoolingFiles, AreReadWhereTheyAre) {
   EXPECT_EQ(load_sentence_pooling(folder.path()).pooling, Pooling::mean);
   EXPECT_FALSE(load_sentence_pooling(folder.path()).normalize);
-  modules("Normalize");
-  EXPECT_TRUE(load_sentence_pooling(folder.path()).normalize);
   modules("Pooling");
   folder.write("1_Pooling/config.json", R"({"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":false})");
   folder.write("sentence_bert_config.json", R"({"max_seq_length":256})");
@@ -287,6 +290,80 @@ TEST_F(SentencePoolingFiles, AreReadWhereTheyAre) {
   EXPECT_EQ(load_sentence_pooling(folder.path()).max_tokens, 256);
   folder.write("1_Pooling/config.json", R"({"pooling_mode":"max"})");
   EXPECT_EQ(load_sentence_pooling(folder.path()).pooling, Pooling::max);
+  folder.write("1_Pooling/config.json", R"({"pooling_mode":["cls"]})");
+  EXPECT_EQ(load_sentence_pooling(folder.path()).pooling, Pooling::first);
+  EXPECT_FALSE(load_sentence_pooling(folder.path()).normalize);
+  modules("Pooling", "1_Pooling", R"(,{"path":"2_Normalize","type":"sentence_transformers.models.Normalize"})");
+  EXPECT_TRUE(load_sentence_pooling(folder.path()).normalize);
+}
+
+// What sentence-transformers would do otherwise than this library is refused by name.
+TEST_F(SentencePoolingFiles, EachSettingIsHonouredOrRefused) {
+  struct Case {
+    const char *file, *content, *error;
+  };
+  const Case cases[] = {
+      {"sentence_bert_config.json", R"({"max_seq_length":256,"do_lower_case":true})",
+       "a setting must have a value that is handled, got do_lower_case=\"true\"; handled: false or absent"},
+      {"sentence_roberta_config.json", R"({"max_seq_length":0})",
+       "a field must be a whole number in range, got max_seq_length=\"0\", least=1, below=2147483648"},
+      {"sentence_bert_config.json", R"({"model_args":{"torch_dtype":"float16"}})",
+       "a setting must have a value that is handled, got model_args=\"{\\\"torch_dtype\\\":\\\"float16\\\"}\"; handled: "
+       "{} or absent"},
+      {"sentence_bert_config.json", R"({"max_seq_len":128})",
+       "a setting must be one that is known, got max_seq_len=\"128\""},
+      {"1_Pooling/config.json", R"({"pooling_mode":"mean","scale":2})",
+       "a setting must be one that is known, got scale=\"2\""},
+      {"1_Pooling/config.json", R"({"pooling_mode":["mean","max"]})",
+       "pooling must be by one way alone, got pooling_mode=\"[\\\"mean\\\",\\\"max\\\"]\""},
+      {"2_Normalize/config.json", R"({"module_input_name":"token_embeddings"})",
+       "a setting must have a value that is handled, got module_input_name=\"\\\"token_embeddings\\\"\"; handled: "
+       "\"sentence_embedding\" or absent"},
+      {"config_sentence_transformers.json", R"({"prompts":{"query":"find: "},"default_prompt_name":"query"})",
+       "no prompt must be put before texts by default, got default_prompt_name=\"query\""},
+      {"config_sentence_transformers.json", R"({"model_type":"SparseEncoder"})",
+       "a setting must have a value that is handled, got model_type=\"\\\"SparseEncoder\\\"\"; handled: "
+       "\"SentenceTransformer\" or absent"},
+  };
+  std::filesystem::create_directory(folder / "2_Normalize");
+  modules("Pooling", "1_Pooling", R"(,{"path":"2_Normalize","type":"sentence_transformers.models.Normalize"})");
+  for (const Case& each : cases) {
+    folder.write("1_Pooling/config.json", R"({"pooling_mode":"mean","include_prompt":true})");
+    folder.write("config_sentence_transformers.json",
+                 R"({"prompts":{"query":"","text":"x"},"default_prompt_name":"query","similarity_fn_name":"dot"})");
+    EXPECT_EQ(load_sentence_pooling(folder.path()).pooling, Pooling::mean);
+    folder.write(each.file, each.content);
+    std::string text = error<Error>();
+    text.resize(std::min(text.size(), text.find(" (\"/")));
+    EXPECT_EQ(text, std::string("load_sentence_pooling: ") + each.error);
+    std::filesystem::remove(folder / each.file);
+  }
+}
+
+TEST_F(SentencePoolingFiles, ModulesMustBeOursInTheirOrder) {
+  const auto refused = [&](const std::string& types) {
+    std::string list;
+    for (const char type : types) {
+      list += list.empty() ? "[" : ",";
+      list += R"({"path":")" + std::string(type == 'P' ? "1_Pooling" : type == 'I' ? "0_Transformer" : "") + R"(","type":")" +
+              (type == 'P'   ? "sentence_transformers.models.Pooling"
+               : type == 'N' ? "sentence_transformers.models.Normalize"
+               : type == 'X' ? "my_package.Pooling"
+                             : "sentence_transformers.base.modules.transformer.Transformer") +
+              R"("})";
+    }
+    folder.write("modules.json", list + "]");
+    folder.write("1_Pooling/config.json", R"({"pooling_mode":"mean"})");
+    std::string text = error<Error>();
+    return text.substr(0, text.find(" (\"/"));
+  };
+  const std::string function = "load_sentence_pooling: ", order = function + "the modules must be Transformer, Pooling and maybe Normalize, got modules=";
+  EXPECT_EQ(refused("TNP"), order + "Transformer, Normalize, Pooling");
+  EXPECT_EQ(refused("TPP"), order + "Transformer, Pooling, Pooling");
+  EXPECT_EQ(refused("TN"), order + "Transformer, Normalize");
+  EXPECT_EQ(refused("TX"), function + "a module must be Transformer, Pooling or Normalize, got type=\"my_package.Pooling\"");
+  EXPECT_EQ(refused("IP"),
+            function + "the encoder must lie in the folder itself, got path=\"0_Transformer\"; give that folder");
 }
 
 TEST_F(SentencePoolingFiles, RefuseWhatIsNotHandled) {

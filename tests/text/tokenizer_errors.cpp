@@ -57,7 +57,7 @@ std::string pointer_error(const std::string& pointer, const json& value) {
 TEST(TokenizerErrors, NoFile) {
   const TemporaryFolder folder;
   EXPECT_EQ(load_error<CheckpointError>(folder, ""),
-            "Tokenizer::load: the folder must hold tokenizer.json or vocab.txt (\"\")");
+            "Tokenizer::load: the folder must hold tokenizer.json or vocab.txt, got found=nothing (\"\")");
   EXPECT_THROW(Tokenizer::load(folder / "absent.json"), CheckpointError);
 }
 
@@ -100,9 +100,6 @@ TEST(TokenizerErrors, FilesThatContradictThemselves) {
             "Tokenizer::load: added_tokens[4] must have the id that the vocabulary gives it, got content=\"<new>\", "
             "id=4, expected=" +
                 std::to_string(tiny()["model"]["vocab"].size()) + " (\"t.json\")");
-  EXPECT_EQ(
-      pointer_error<CheckpointError>("/added_tokens/4", tiny()["added_tokens"][3]),
-      "Tokenizer::load: added_tokens[4] must not repeat another added token, got content=\"[SEP]\", id=3 (\"t.json\")");
   EXPECT_EQ(pointer_error<CheckpointError>("/post_processor/special_tokens/[CLS]/ids/0", 5),
             "Tokenizer::load: post_processor.special_tokens.[CLS].tokens[0] must have the id that the vocabulary gives "
             "it, got token=\"[CLS]\", id=5, expected=2 (\"t.json\")");

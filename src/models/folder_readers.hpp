@@ -1,0 +1,14 @@
+// What the loaders of a model read out of its folder, opened once for all of them.
+#pragma once
+
+#include "io/model_folder.hpp"
+#include "multihead/encoder.hpp"
+#include "multihead/sentence_embedding.hpp"
+
+namespace multihead {
+
+EncoderConfig read_encoder_config(const ModelFolder& folder);
+Encoder read_encoder(const ModelFolder& folder, const EncoderConfig& config);
+SentencePooling read_sentence_pooling(const ModelFolder& folder);
+
+}  // namespace multihead
