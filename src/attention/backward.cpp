@@ -73,13 +73,15 @@ class Backward {
   /// Some kv heads of [begin, end), counted over all sequences, so many that all workers are busy; returns the next.
   index_t run_wave(index_t begin, index_t end) {
     std::vector<Task> tasks;
-    index_t dq_size = 0, workspace_size = 2 * problem_.head_dim * kernels_.lanes + 64, next = begin;
+    index_t dq_size = 0, workspace_size = 0, next = begin;
     for (; next < end && static_cast<index_t>(tasks.size()) < kTasksPerWorker * workers_; ++next) {
       const index_t b = next / problem_.num_kv_heads, g = next % problem_.num_kv_heads;
       const index_t seqlen_kv = sequence_of(problem_, b).seqlen_kv;
       for (index_t chunk = 0; chunk < num_chunks(seqlen_kv); ++chunk) tasks.push_back({b, g, chunk, dq_size});
       if (gradients_.dq) dq_size += num_chunks(seqlen_kv) * part_size(b, g);
-      workspace_size = std::max(workspace_size, kernels_.backward_workspace(args_of(b, g)));
+      const kernels::BackwardArgs<T> args = args_of(b, g);
+      workspace_size = std::max({workspace_size, kernels_.backward_workspace(args),
+                                 gradients_.dq ? kernels_.query_gradient_workspace(args.scores) : 0});
     }
     const Workspace<T> workspace(workers_, workspace_size), dq(1, dq_size);
     run_tasks(options_.threads, static_cast<index_t>(tasks.size()), [&](index_t index, int worker) {

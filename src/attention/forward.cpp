@@ -109,9 +109,8 @@ class Forward {
   }
 
   void run() {
-    index_t workspace_size = 0;
-    for (index_t b = 0; b < problem_.batch; ++b) plan_sequence(b, workspace_size);
-    const Workspace<T> workspace(workers_, workspace_size);
+    for (index_t b = 0; b < problem_.batch; ++b) plan_sequence(b);
+    const Workspace<T> workspace(workers_, workspace_size());
     const Workspace<T> partial(1, partial_size_);
     run_tasks(options_.threads, static_cast<index_t>(decodes_.size()), [&](index_t index, int worker) {
       const std::vector<kernels::ForwardArgs<T>> heads =
@@ -160,7 +159,7 @@ class Forward {
   }
 
   /// Row blocks of one sequence, heaviest first: under a causal mask the last rows see most keys.
-  void plan_sequence(index_t b, index_t& workspace_size) {
+  void plan_sequence(index_t b) {
     const Sequence sequence = sequence_of(problem_, b);
     if (sequence.seqlen_q == 0) return;
     std::vector<Block> few;
@@ -185,14 +184,12 @@ class Forward {
           end = begin;
         }
       }
-      workspace_size =
-          std::max(workspace_size, kernels_.forward_workspace(args_of(largest(blocks_.back(), rows), nullptr)));
     }
-    plan_decode(few, workspace_size);
+    plan_decode(few);
   }
 
   /// Heads of few rows: chunks of keys, and in each as many heads as leave tasks for all workers.
-  void plan_decode(const std::vector<Block>& few, index_t& workspace_size) {
+  void plan_decode(const std::vector<Block>& few) {
     if (few.empty()) return;
     const Sequence sequence = sequence_of(problem_, few.front().b);
     const auto count = static_cast<index_t>(few.size());
@@ -204,9 +201,6 @@ class Forward {
           block.key_begin = key;
           block.key_end = std::min(sequence.seqlen_kv, key + kKeysPerChunk);
         }
-        const std::vector<kernels::ForwardArgs<T>> heads = heads_of(task, nullptr);
-        workspace_size = std::max({workspace_size, problem_.head_dim_v,
-                                   kernels_.decode_workspace({heads.data(), static_cast<index_t>(heads.size())})});
         decodes_.push_back(std::move(task));
       }
     }
@@ -228,13 +222,15 @@ class Forward {
     return heads;
   }
 
-  /// The block of this kv head that needs most memory: full rows, all keys.
-  Block largest(Block block, index_t rows) const {
-    block.num_rows = std::min(rows, tiles_in(kBlockBytes) * kernels_.lanes);
-    block.first_row = 0;
-    block.key_begin = 0;
-    block.partial_begin = -1;
-    return block;
+  /// What the largest of all tasks needs. Each is asked: which one that is depends on more than its rows and keys.
+  index_t workspace_size() const {
+    index_t size = splits_.empty() ? 0 : problem_.head_dim_v;
+    for (const Block& block : blocks_) size = std::max(size, kernels_.forward_workspace(args_of(block, nullptr)));
+    for (const std::vector<Block>& task : decodes_) {
+      const std::vector<kernels::ForwardArgs<T>> heads = heads_of(task, nullptr);
+      size = std::max(size, kernels_.decode_workspace({heads.data(), static_cast<index_t>(heads.size())}));
+    }
+    return size;
   }
 
   /// Whole tiles, and enough blocks for all workers. Never a matter of bits.

@@ -167,7 +167,7 @@ struct QueryGradientArgs {
   const T* parts = nullptr;  // [num_parts][tiles][head_dim][lanes]
   index_t num_parts = 0, part_size = 0;
   Rows dq;
-  T* workspace = nullptr;  // (head_dim + padded head_dim) * lanes elements
+  T* workspace = nullptr;  // query_gradient_workspace() elements, 64-byte aligned
 };
 
 /// Adds d(loss)/d(bias) of rows [first_row, first_row + num_rows) and keys of one tile to acc[key][lane].
@@ -228,6 +228,7 @@ struct Table {
   void (*combine_chunks)(const CombineArgs<T>&) = nullptr;
   index_t (*backward_workspace)(const BackwardArgs<T>&) = nullptr;
   void (*backward_block)(const BackwardArgs<T>&) = nullptr;
+  index_t (*query_gradient_workspace)(const Scores<T>&) = nullptr;
   void (*query_gradient)(const QueryGradientArgs<T>&) = nullptr;
   void (*bias_gradient)(const BiasGradientArgs<T>&) = nullptr;
   void (*matmul_panel)(const MatmulArgs<T>&) = nullptr;
