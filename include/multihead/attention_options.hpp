@@ -30,7 +30,7 @@ struct Mask {
   /// With causal off, offset_b is `diagonal_offset` if given, else that of bottom_right.
   std::optional<index_t> window_left = {};
   std::optional<index_t> window_right = {};
-  /// [B] explicit offsets, any sign, never clamped. For Causal::at_offset and, with causal off, window and ALiBi.
+  /// [B] explicit offsets, any 64-bit number, never clamped. For Causal::at_offset and, with causal off, window and ALiBi.
   TensorView<const index_t, 1> diagonal_offset = {};
   /// [B] queries and keys that are present; rows and keys from there on are not. Unset = all.
   TensorView<const index_t, 1> seqlen_q = {};

@@ -288,7 +288,7 @@ Sequence sequence_of(const Problem& problem, index_t b) {
     s.seqlen_kv = mask.seqlen_kv ? mask.seqlen_kv(b) : problem.seqlen_kv;
   }
   if (mask.diagonal_offset) {
-    s.diagonal = std::clamp(mask.diagonal_offset(b), -kFarAway, kFarAway);
+    s.diagonal = mask.diagonal_offset(b);
   } else if (mask.causal != Causal::top_left) {
     s.diagonal = s.seqlen_kv - s.seqlen_q;
   }

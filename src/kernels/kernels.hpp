@@ -20,9 +20,6 @@ inline constexpr index_t kMaxLanes = 48;
 /// Key tiles that are held as copies while all groups of a block's query tiles pass over them.
 inline constexpr index_t kTilesPerSegment = 16;
 
-/// A window side that is open. Small enough that i + offset - kOpen cannot overflow.
-inline constexpr index_t kOpen = index_t{1} << 60;
-
 /// Rows of one sequence: row i of head h is at data + i*token_stride + h*head_stride, in elements.
 struct ConstRows {
   const void* data = nullptr;
@@ -74,9 +71,11 @@ struct Scores {
 
   T scale = 1;
   T softcap = 0;  // 0 = off
-  // Query i stands at key position i + diagonal; key j is visible when
-  // i + diagonal - left <= j <= i + diagonal + right. Causal is right = 0.
-  index_t diagonal = 0, left = kOpen, right = kOpen;
+  // Causal and window: key j is visible to query i when i + band_begin <= j < i + band_end. Both bounds lie in
+  // [-seqlen_q, seqlen_kv], whatever the diagonal is, so sums with them do not overflow.
+  bool banded = false;  // false: no such rule, and every key is inside
+  index_t band_begin = 0, band_end = 0;
+  index_t diagonal = 0;  // query i stands at key position i + diagonal; read with ALiBi alone
   Plane<const T> bias;
   Plane<const bool> visible;
   const T* alibi_slopes = nullptr;  // [all query heads], stride below

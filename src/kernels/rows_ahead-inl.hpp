@@ -44,7 +44,7 @@ class RowsAhead {
   template <class T>
   HWY_INLINE void AddBlock(const ForwardArgs<T>& block, index_t part, index_t parts) {
     const Scores<T>& s = block.scores;
-    const bool by_query = s.num_heads > 1 && (s.left < kOpen || s.right < kOpen);
+    const bool by_query = s.num_heads > 1 && s.banded;
     const index_t query = by_query ? block.first_row / s.num_heads : block.first_row % s.seqlen_q;
     const index_t head = s.heads[by_query ? 0 : block.first_row / s.seqlen_q];
     const index_t query_end = query + std::min({block.num_rows, s.seqlen_q - query, kKeysPerTile});

@@ -52,7 +52,7 @@ struct Lanes {
 /// a tile see nearly the same keys.
 template <class T>
 HWY_INLINE bool QueryByQuery(const Scores<T>& scores) {
-  return scores.num_heads > 1 && (scores.left < kOpen || scores.right < kOpen);
+  return scores.num_heads > 1 && scores.banded;
 }
 /// Queries [begin, end) that rows [first_row, first_row + num_rows) belong to, at least those of the first head.
 struct QueryRange {
@@ -92,7 +92,7 @@ HWY_INLINE void InitLanes(const Scores<T>& scores, index_t first_row, index_t nu
       }
     }
   }
-  if (scores.left >= kOpen && scores.right >= kOpen) {
+  if (!scores.banded) {
     std::fill_n(lanes.begin, num_rows, index_t{0});
     std::fill_n(lanes.end, num_rows, scores.seqlen_kv);
     lanes.first_begin = lanes.last_begin = 0;
@@ -102,9 +102,8 @@ HWY_INLINE void InitLanes(const Scores<T>& scores, index_t first_row, index_t nu
   lanes.first_begin = lanes.first_end = std::numeric_limits<index_t>::max();
   lanes.last_begin = lanes.last_end = 0;
   for (index_t n = 0; n < num_rows; ++n) {
-    const index_t position = lanes.query[n] + scores.diagonal;
-    const index_t begin = std::clamp<index_t>(position - scores.left, 0, scores.seqlen_kv);
-    const index_t end = std::clamp<index_t>(position + scores.right + 1, begin, scores.seqlen_kv);
+    const index_t begin = std::clamp<index_t>(lanes.query[n] + scores.band_begin, 0, scores.seqlen_kv);
+    const index_t end = std::clamp<index_t>(lanes.query[n] + scores.band_end, begin, scores.seqlen_kv);
     lanes.begin[n] = begin;
     lanes.end[n] = end;
     lanes.first_begin = std::min(lanes.first_begin, begin);
