@@ -180,7 +180,11 @@ struct Checker {
       broadcasts("visible", m.visible);
     }
     if (opt.bias) {
-      check_float_dtype(function, "bias", opt.bias.dtype, p.f64);
+      const DType dtype = opt.bias.dtype;
+      require<UnsupportedError>(p.f64 ? dtype == DType::f64 : is_f32_like(dtype), function,
+                                p.f64 ? "bias must be f64 beside f64 q" : "bias must be f32, bf16 or f16",
+                                {{"bias", dtype}},
+                                dtype == DType::boolean ? "a boolean mask goes into options.mask.visible" : "");
       broadcasts("bias", opt.bias);
     }
   }

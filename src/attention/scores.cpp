@@ -23,12 +23,13 @@ auto at(const View& view, index_t batch, index_t token) {
   return static_cast<Byte*>(view.data) + (batch * view.stride[0] + token * view.stride[1]) * dtype_bytes(view.dtype);
 }
 
-/// The [head, query, key] plane of sequence b of a broadcast view.
+/// The [head, query, key] plane of sequence b of a broadcast view, which has elements of type E, or of any if E is void.
 template <class E>
 kernels::Plane<const E> plane_of(const InputView<4>& view, index_t b) {
   if (!view) return {};
   const auto stride = [&](int axis) { return view.shape[axis] == 1 ? 0 : view.stride[axis]; };
-  return {static_cast<const E*>(view.data) + b * stride(0), stride(1), stride(2), stride(3)};
+  const char* const data = static_cast<const char*>(view.data) + b * stride(0) * dtype_bytes(view.dtype);
+  return {static_cast<const E*>(static_cast<const void*>(data)), stride(1), stride(2), stride(3)};
 }
 
 /// a + b, or the bound of [low, high] that it lies beyond.
@@ -84,7 +85,8 @@ kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input
   s.softcap = static_cast<T>(options.softcap.value_or(0.0));
   s.diagonal = sequence.diagonal;
   set_band(options.mask, sequence.diagonal, s);
-  s.bias = plane_of<T>(options.bias, b);
+  s.bias = plane_of<void>(options.bias, b);
+  s.bias_dtype = options.bias.dtype;
   s.visible = plane_of<bool>(options.mask.visible, b);
   s.alibi_slopes = static_cast<const T*>(options.alibi_slopes.data);
   s.alibi_stride = options.alibi_slopes.stride[0];

@@ -149,8 +149,9 @@ struct ForwardBlock {
     if (origin >= end || scores.bias.key_stride != 1 || scores.bias.query_stride == 0) return;
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     const index_t query = lanes.query[0], query_end = std::min(query + lanes.num_rows, scores.seqlen_q);
-    constexpr DType dtype = sizeof(T) == 8 ? DType::f64 : DType::f32;
-    const ConstRows rows{scores.bias.data + origin, dtype, scores.bias.query_stride, scores.bias.head_stride};
+    const DType dtype = scores.bias_dtype;
+    const char* const data = static_cast<const char*>(scores.bias.data) + origin * dtype_bytes(dtype);
+    const ConstRows rows{data, dtype, scores.bias.query_stride, scores.bias.head_stride};
     ahead.Add(rows, lanes.head[0], std::min(kKeysPerForwardTile, last - origin), query, query_end, 0, 1);
   }
 

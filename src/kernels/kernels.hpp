@@ -76,7 +76,8 @@ struct Scores {
   bool banded = false;  // false: no such rule, and every key is inside
   index_t band_begin = 0, band_end = 0;
   index_t diagonal = 0;  // query i stands at key position i + diagonal; read with ALiBi alone
-  Plane<const T> bias;
+  Plane<const void> bias;
+  DType bias_dtype = DType::f32;
   Plane<const bool> visible;
   const T* alibi_slopes = nullptr;  // [all query heads], stride below
   index_t alibi_stride = 1;

@@ -171,10 +171,10 @@ TEST_F(AttentionErrors, Masks) {
          "ShapeError attention_forward: visible must broadcast to [B, H, Sq, Skv], got visible=[2, 4, 3, 4], [B, H, "
          "Sq, Skv]=[2, 4, 3, 5]");
   refuse([&] { options.bias.dtype = DType::boolean; },
-         "UnsupportedError attention_forward: bias must be f32, got bias=bool; a boolean mask goes into "
+         "UnsupportedError attention_forward: bias must be f32, bf16 or f16, got bias=bool; a boolean mask goes into "
          "options.mask.visible");
-  refuse([&] { options.bias.dtype = DType::bf16; },
-         "UnsupportedError attention_forward: bias must be f32, got bias=bf16");
+  refuse([&] { options.bias.dtype = DType::f64; },
+         "UnsupportedError attention_forward: bias must be f32, bf16 or f16, got bias=f64");
   refuse([&] { options.bias.shape[1] = 2; },
          "ShapeError attention_forward: bias must broadcast to [B, H, Sq, Skv], got bias=[2, 2, 3, 5], [B, H, Sq, "
          "Skv]=[2, 4, 3, 5]");
