@@ -55,7 +55,7 @@ struct RowOfScores {
       if (scores.softcap != T{0}) s = Softcap(d, s, scores.softcap);
       if (bias != nullptr) {
         const auto added = hn::LoadU(d, bias + j);
-        visible = hn::And(visible, hn::Ne(added, hidden));
+        visible = hn::AndNot(IsHidden(d, added), visible);
         s = hn::Add(s, added);
       }
       if (scores.alibi_slopes != nullptr) s = AddAlibi(s, hn::Set(d, slope), hn::Set(d, position), key);

@@ -68,7 +68,7 @@ struct ScoreModifier {
     auto visible = hn::And(hn::Ge(key, hn::LoadU(d, begin + n)), hn::Lt(key, hn::LoadU(d, end + n)));
     if (bias_tile != nullptr) {
       const auto bias = hn::LoadU(d, bias_tile + j * kTileLanes<T> + n);
-      visible = hn::And(visible, hn::Ne(bias, hn::Set(d, -kInfinity<T>)));
+      visible = hn::AndNot(IsHidden(d, bias), visible);
     }
     return visible;
   }
@@ -147,9 +147,9 @@ struct AddBias {
 #pragma GCC unroll 16
       for (int r = 0; r < MR; ++r) {
         const auto b = hn::LoadU(d, at + r * kTileLanes<T> + n);
-        const auto visible = hn::Ne(b, hidden);
-        sum[r][v] = hn::IfThenElse(visible, hn::Add(sum[r][v], b), hidden);
-        met = hn::IfThenElse(visible, hn::Set(d, T{1}), met);
+        const auto hide = IsHidden(d, b);
+        sum[r][v] = hn::IfThenElse(hide, hidden, hn::Add(sum[r][v], b));
+        met = hn::IfThenElse(hide, met, hn::Set(d, T{1}));
         largest = hn::Max(sum[r][v], largest);
       }
       hn::StoreU(largest, d, max + n);

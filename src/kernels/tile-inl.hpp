@@ -11,6 +11,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "hwy/highway.h"
@@ -148,10 +149,10 @@ struct RunningSoftmax {
     }
     if (scores.sinks == nullptr || !with_sinks) return;
     for (index_t n = 0; n < lanes.num_rows; ++n) {
-      max[n] = scores.sinks[lanes.head[n] * scores.sinks_stride];
-      if (max[n] == -kInfinity<T>) continue;
-      shift[n] = max[n];
-      sum[n] = max[n] - shift[n] == T{0} ? T{1} : std::numeric_limits<T>::quiet_NaN();  // a sink of +inf or NaN
+      const T sink = scores.sinks[lanes.head[n] * scores.sinks_stride];
+      if (sink == -kInfinity<T>) continue;
+      sum[n] = std::isfinite(sink) ? T{1} : std::numeric_limits<T>::quiet_NaN();
+      if (!std::isnan(sink)) max[n] = shift[n] = sink;
     }
   }
 
