@@ -145,8 +145,10 @@ struct ScoreGradient {
       weigh(same, same);
     } else {
       const ScoreModifier<T> modifier = Modifier(keys);
-      weigh([&](auto d, auto s, index_t j, index_t n)
-                HWY_ATTR { return modifier.Add(d, Cap(d, modifier, s, j, n), j, n); },
+      weigh([&](auto d, auto s, index_t j, index_t n) HWY_ATTR {
+              const auto modified = modifier.Add(d, Cap(d, modifier, s, j, n), j, n);
+              return hn::IfThenElse(modifier.Visible(d, j, n), modified, hn::Set(d, -kInfinity<T>));
+            },
             [&](auto d, auto x, index_t j, index_t n)
                 HWY_ATTR { return hn::IfThenElseZero(modifier.Visible(d, j, n), x); });
       if (args.dslopes != nullptr) SumSlopes(modifier, keys, NV, to);
@@ -233,9 +235,11 @@ struct ScoreGradient {
 
   /// dS of the capped scores to dS of the plain ones.
   HWY_INLINE void Uncap(const KeyRange& keys, const PairTiles<T>& to) const {
-    if (scores.softcap == T{0}) return;
-    for (index_t at = keys.begin * kTileLanes<T>; at < keys.end * kTileLanes<T>; ++at) {
-      to.ds[at] = to.ds[at] == T{0} ? T{0} : to.ds[at] * layout.cap[at];
+    for (index_t j = keys.begin; j < keys.end && scores.softcap != T{0}; ++j) {
+      for (index_t n = 0; n < lanes.num_vectors * kVectorLanes<T>; ++n) {
+        T& ds = to.ds[j * kTileLanes<T> + n];
+        if (ds != T{0}) ds *= layout.cap[j * kTileLanes<T> + n];
+      }
     }
   }
 };

@@ -25,8 +25,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// c*tanh(s/c). hwy's Tanh is within 4 ulp.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Softcap(D d, V s, hn::TFromD<D> softcap) {
-  const auto cap = hn::Set(d, softcap);
-  const auto capped = hn::Mul(cap, hn::Tanh(d, hn::Div(s, cap)));
+  using T = hn::TFromD<D>;
+  constexpr T kFar = 20, kMost = std::numeric_limits<T>::max() / kFar;  // tanh is 1 from there on
+  const auto cap = hn::Set(d, softcap), far = hn::Set(d, std::min(softcap, kMost) * kFar);
+  const auto near = hn::Clamp(s, hn::Neg(far), far);
+  const auto capped = hn::Mul(cap, hn::Tanh(d, hn::Div(near, cap)));
   return hn::IfThenElse(hn::IsNaN(s), s, capped);
 }
 

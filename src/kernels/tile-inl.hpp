@@ -173,10 +173,11 @@ struct RunningSoftmax {
       }
       moved = true;
       const auto keep = hn::Or(unmoved, hn::Eq(old_max, none));  // nothing to rescale
-      const auto scale = hn::IfThenElse(keep, hn::Set(d, T{1}), ExpMinus(d, old_max, new_max));
+      const auto new_shift = hn::IfThenZeroElse(hn::Eq(new_max, none), new_max);
+      const auto scale = hn::IfThenElse(keep, hn::Set(d, T{1}), ExpMinus(d, old_max, new_shift));
       hn::StoreU(scale, d, factor + n);
       hn::StoreU(new_max, d, max + n);
-      hn::StoreU(hn::IfThenElseZero(hn::Ne(new_max, none), new_max), d, shift + n);
+      hn::StoreU(new_shift, d, shift + n);
       hn::StoreU(hn::Mul(hn::LoadU(d, sum + n), scale), d, sum + n);
     }
     return moved;
