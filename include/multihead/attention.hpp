@@ -43,6 +43,9 @@ struct AttentionOutput {
 
 /// Computes attention.
 ///
+/// Weights below e^-87.3 (f64: e^-708.3) of their row's largest are 0, in `probs` and in all sums: docs/numerics.md.
+/// Finite input raises no invalid, divide-by-zero or overflow flag unless a result overflows.
+///
 /// @param input   read only
 /// @param output  overwritten; must not overlap the input
 /// @throws ShapeError        if extents, strides or options disagree. Nothing has been written by then.

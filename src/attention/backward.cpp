@@ -29,8 +29,12 @@ class Backward {
 
   void run() {
     if (gradients_.dslopes) slopes_ = Tensor<double, 3>({problem_.batch, problem_.num_heads, kMaxGradientChunks});
-    index_t size = 2 * problem_.head_dim * kernels_.lanes + 64;  // of query_gradient
-    for (const BackwardTask& task : plan_.tasks) size = std::max(size, kernels_.backward_workspace(args_of(task)));
+    index_t size = 0;
+    for (const BackwardTask& task : plan_.tasks) {
+      const kernels::BackwardArgs<T> args = args_of(task);
+      size = std::max({size, kernels_.backward_workspace(args),
+                       gradients_.dq ? kernels_.query_gradient_workspace(args.scores) : 0});
+    }
     const Workspace<T> workspace(workers_, size), dq(1, plan_.dq_size);
     for (const BackwardWave& wave : plan_.waves) run_wave(wave, workspace, dq.part(0));
     for (index_t b = 0; b < problem_.batch; ++b) clear_absent(b);

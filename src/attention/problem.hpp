@@ -11,6 +11,10 @@
 
 namespace multihead {
 
+/// e^-x is 0 in T from here on.
+template <class T>
+constexpr T kVanishing = sizeof(T) == 8 ? 800 : 200;
+
 /// Checked extents and options, shared by forward and backward.
 struct Problem {
   const AttentionOptions* options = nullptr;

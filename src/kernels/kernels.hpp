@@ -23,9 +23,6 @@ inline constexpr index_t kTilesPerSegment = 16;
 /// Keys whose sums for dq are added up before they go to dq_outer, which shorter ranges do not need.
 inline constexpr index_t kKeysPerDqFold = 64 * kKeysPerTile;
 
-/// A window side that is open. Small enough that i + offset - kOpen cannot overflow.
-inline constexpr index_t kOpen = index_t{1} << 60;
-
 /// Rows of one sequence: row i of head h is at data + i*token_stride + h*head_stride, in elements.
 struct ConstRows {
   const void* data = nullptr;
@@ -77,10 +74,13 @@ struct Scores {
 
   T scale = 1;
   T softcap = 0;  // 0 = off
-  // Query i stands at key position i + diagonal; key j is visible when
-  // i + diagonal - left <= j <= i + diagonal + right. Causal is right = 0.
-  index_t diagonal = 0, left = kOpen, right = kOpen;
-  Plane<const T> bias;
+  // Causal and window: key j is visible to query i when i + band_begin <= j < i + band_end. Both bounds lie in
+  // [-seqlen_q, seqlen_kv], whatever the diagonal is, so sums with them do not overflow.
+  bool banded = false;  // false: no such rule, and every key is inside
+  index_t band_begin = 0, band_end = 0;
+  index_t diagonal = 0;  // query i stands at key position i + diagonal; read with ALiBi alone
+  Plane<const void> bias;
+  DType bias_dtype = DType::f32;
   Plane<const bool> visible;
   const T* alibi_slopes = nullptr;  // [all query heads], stride below
   index_t alibi_stride = 1;
@@ -171,7 +171,7 @@ struct QueryGradientArgs {
   const T* parts = nullptr;  // [num_parts][tiles][head_dim][lanes]
   index_t num_parts = 0, part_size = 0;
   Rows dq;
-  T* workspace = nullptr;  // (head_dim + padded head_dim) * lanes elements
+  T* workspace = nullptr;  // query_gradient_workspace() elements, 64-byte aligned
 };
 
 /// Adds d(loss)/d(bias) of rows [first_row, first_row + num_rows) and keys of one tile to acc[key][lane].
@@ -232,6 +232,7 @@ struct Table {
   void (*combine_chunks)(const CombineArgs<T>&) = nullptr;
   index_t (*backward_workspace)(const BackwardArgs<T>&) = nullptr;
   void (*backward_block)(const BackwardArgs<T>&) = nullptr;
+  index_t (*query_gradient_workspace)(const Scores<T>&) = nullptr;
   void (*query_gradient)(const QueryGradientArgs<T>&) = nullptr;
   void (*bias_gradient)(const BiasGradientArgs<T>&) = nullptr;
   void (*matmul_panel)(const MatmulArgs<T>&) = nullptr;

@@ -134,6 +134,25 @@ TEST(Matmul, AnyNumberOfRowsGivesTheBitsOfAll) {
   }
 }
 
+// A long product is taken in slabs of k: the bias, and what c holds, enter it once.
+TEST(Matmul, TheBiasEntersALongProductOnce) {
+  for (const index_t k : {1, 1535, 1536, 1537, 3073, 5000}) {
+    for (const index_t m : {1, 5, 60}) {
+      const Tensor<float, 2> a({m, k}), b({50, k});  // zeros: c is what it starts from
+      Tensor<float, 1> bias({50});
+      for (index_t n = 0; n < 50; ++n) bias(n) = 1000 + static_cast<float>(n);
+      const PackedMatrix<float> packed(b.view()), nothing;
+      for (const PackedMatrix<float>* p : {&nothing, &packed}) {
+        Tensor<float, 2> c({m, 50});
+        matmul(a.view(), b.view(), c.view(), {.bias = bias.view(), .packed = p});
+        for (index_t n = 0; n < 50; ++n) ASSERT_EQ(c(m - 1, n), bias(n)) << "k=" << k << " m=" << m;
+        matmul(a.view(), b.view(), c.view(), {.bias = bias.view(), .accumulate = true, .packed = p});
+        for (index_t n = 0; n < 50; ++n) ASSERT_EQ(c(m - 1, n), 2 * bias(n)) << "k=" << k << " m=" << m;
+      }
+    }
+  }
+}
+
 TEST(Matmul, PartsAreTheirProductsAlone) {
   std::mt19937_64 random(test::run_seed());
   Threads threads(2);

@@ -135,9 +135,8 @@ struct BackwardBlock {
   HWY_INLINE bool Skip(index_t first, index_t num_rows, index_t begin, index_t end) const {
     const QueryRange queries = QueriesOf(scores, first, num_rows);
     if (!QueryByQuery(scores) && queries.end - queries.begin < num_rows) return false;  // rows of two heads
-    const index_t low = queries.begin + scores.diagonal - scores.left;
-    const index_t high = queries.end - 1 + scores.diagonal + scores.right;
-    return low >= end || high < begin;
+    return scores.banded &&
+           (queries.begin + scores.band_begin >= end || queries.end - 1 + scores.band_end <= begin);
   }
 
   HWY_INLINE void Pair(index_t p, index_t slot, index_t first) {

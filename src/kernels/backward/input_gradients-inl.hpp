@@ -22,6 +22,12 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// A tile of sums, and its rows on their way out.
+template <class T>
+index_t QueryGradientWorkspace(const Scores<T>& scores) {
+  return (scores.head_dim + PaddedWidth<T>(scores.head_dim)) * kTileLanes<T>;
+}
+
 template <class T>
 void QueryGradient(const QueryGradientArgs<T>& args) {
   const Scores<T>& scores = args.scores;

@@ -161,8 +161,10 @@ struct ScoreGradient {
       weigh(same, same);
     } else {
       const ScoreModifier<T> modifier = Modifier(keys);
-      weigh([&](auto d, auto s, index_t j, index_t n)
-                HWY_ATTR { return AddTerms(d, s, CapSource{modifier.At(j, n), layout.cap}); },
+      weigh([&](auto d, auto s, index_t j, index_t n) HWY_ATTR {
+              const CapSource source{modifier.At(j, n), layout.cap};
+              return ModifiedScore(d, s, source, Visible(d, source));
+            },
             [&](auto d, auto x, index_t j, index_t n)
                 HWY_ATTR { return hn::IfThenElseZero(Visible(d, modifier.At(j, n)), x); });
       if (args.dslopes != nullptr) SumSlopes(modifier, keys, NV, to);
@@ -252,9 +254,11 @@ struct ScoreGradient {
 
   /// dS of the capped scores to dS of the plain ones.
   HWY_INLINE void Uncap(const KeyRange& keys, const PairTiles<T>& to) const {
-    if (scores.softcap == T{0}) return;
-    for (index_t at = keys.begin * kTileLanes<T>; at < keys.end * kTileLanes<T>; ++at) {
-      to.ds[at] = to.ds[at] == T{0} ? T{0} : to.ds[at] * layout.cap[at];
+    for (index_t j = keys.begin; j < keys.end && scores.softcap != T{0}; ++j) {
+      for (index_t n = 0; n < lanes.num_vectors * kVectorLanes<T>; ++n) {
+        T& ds = to.ds[j * kTileLanes<T> + n];
+        if (ds != T{0}) ds *= layout.cap[j * kTileLanes<T> + n];
+      }
     }
   }
 };

@@ -52,7 +52,7 @@ struct DecodeChunk {
   Prefetcher k_prefetcher, v_prefetcher;
   index_t k_offset[2][kKeysPerDecodeTile], v_offset[2][kKeysPerDecodeTile];  // of this tile and the next
   alignas(64) T tile[kDecodeRows<T> * kKeysPerDecodeTile];                   // [row][key]
-  alignas(64) T bias[kKeysPerDecodeTile];                                    // of one row
+  alignas(64) T bias[kKeysPerDecodeTile] = {};                               // of one row; whole vectors are read
 
   HWY_INLINE explicit DecodeChunk(const DecodeArgs<T>& a) : args(a), shared(a.heads[0].scores), layout(a) {
     for (index_t h = 0; h < args.num_heads; ++h) {
@@ -180,8 +180,7 @@ struct DecodeChunk {
       }
       state.sum[n] += hn::GetLane(hn::SumOfLanes(d, sum));
       if (head.probs.data == nullptr) continue;
-      if (T* to = ProbsRow(head, lanes[h], n))
-        std::copy(row + keys.begin, row + keys.end, to + keys.origin + keys.begin);
+      if (T* to = ProbsRow(head, lanes[h], n)) std::copy(row + keys.begin, row + keys.end, to + keys.origin + keys.begin);
       layout.history(h, HistoryTile(keys.origin))[n] = state.shift[n];
     }
     if (head.scores.dropout_threshold == 0) return;
@@ -241,7 +240,8 @@ struct DecodeChunk {
     const Tag<T> d;
     for (index_t t = 0; t < layout.num_key_tiles; ++t) {
       const index_t begin = head.key_begin + t * kKeysPerDecodeTile;
-      const T change = hn::GetLane(ExpMinus(d, hn::Set(d, layout.history(h, t)[n]), hn::Set(d, shift)));
+      const T then = std::min(layout.history(h, t)[n], shift);  // not above it, as where no key was seen yet
+      const T change = hn::GetLane(ExpMinus(d, hn::Set(d, then), hn::Set(d, shift)));
       ScaleProbs(head, lanes[h], n, begin, std::min(begin + kKeysPerDecodeTile, head.key_end), change * last);
     }
   }

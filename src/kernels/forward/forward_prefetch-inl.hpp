@@ -13,7 +13,6 @@
 #include "kernels/forward/block_layout-inl.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/product/prefetcher-inl.hpp"
-#include "kernels/simd/basics-inl.hpp"
 #include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -61,7 +60,9 @@ struct ForwardPrefetch {
     if (scores.bias.key_stride != 1 || scores.bias.query_stride == 0) return;
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     const index_t query = lanes.query[0], query_end = std::min(query + lanes.num_rows, scores.seqlen_q);
-    const ConstRows rows{scores.bias.data + origin, kDType<T>, scores.bias.query_stride, scores.bias.head_stride};
+    const DType dtype = scores.bias_dtype;
+    const char* const data = static_cast<const char*>(scores.bias.data) + origin * dtype_bytes(dtype);
+    const ConstRows rows{data, dtype, scores.bias.query_stride, scores.bias.head_stride};
     lines.Add(rows, lanes.head[0], end - origin, query, query_end, PrefetchTo::l2);
   }
 };

@@ -58,7 +58,9 @@ HWY_NOINLINE void FinishProbs(const ForwardArgs<T>& args, const BlockLayout<T>& 
       continue;
     }
     for (index_t n = 0; n < lanes.num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
-      const auto change = ExpMinus(d, hn::LoadU(d, factor + n), hn::LoadU(d, softmax.shift + n));
+      // A lane that had seen no key then stands at 0, perhaps above its maximum of now; its P is 0.
+      const auto shift = hn::LoadU(d, softmax.shift + n);
+      const auto change = ExpMinus(d, hn::Min(hn::LoadU(d, factor + n), shift), shift);
       hn::StoreU(hn::Mul(change, hn::LoadU(d, last + n)), d, factor + n);
     }
     for (index_t n = 0; n < lanes.num_rows; ++n) at[n] = row[n] == nullptr ? nullptr : row[n] + begin;

@@ -9,11 +9,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "hwy/highway.h"
 #include "kernels/kernels.hpp"
 #include "kernels/simd/basics-inl.hpp"
 #include "kernels/simd/transpose-inl.hpp"
+#include "kernels/tile/bias-inl.hpp"
 #include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -58,8 +60,10 @@ template <class T>
 HWY_INLINE void BiasRow(const Scores<T>& scores, const Lanes<T>& lanes, index_t n, const KeyRange& keys,
                         T* HWY_RESTRICT out) {
   if (scores.bias.data != nullptr) {
-    const T* row = PlaneRow(scores.bias, lanes, n, keys);
-    for (index_t j = keys.begin; j < keys.end; ++j) out[j] = row[j * scores.bias.key_stride];
+    WithBias(scores, [&](const auto& plane) HWY_ATTR {
+      LoadPlaneKeys(PlaneRow(plane, lanes, n, keys) + keys.begin * plane.key_stride, plane.key_stride,
+               keys.end - keys.begin, out + keys.begin);
+    });
   } else {
     std::fill(out + keys.begin, out + keys.end, T{0});
   }
@@ -73,17 +77,19 @@ HWY_INLINE void BiasRow(const Scores<T>& scores, const Lanes<T>& lanes, index_t 
   }
 }
 
-/// The rows of a plane that belong to a tile's lanes, from key keys.begin on. Keys that lie apart are brought together
-/// in `copies`, kKeysPerForwardTile numbers a lane.
-template <class E, class T>
-HWY_INLINE void PlaneRows(const Plane<const E>& plane, const Lanes<T>& lanes, const KeyRange& keys, E* copies,
-                          const E** rows) {
-  const index_t stride = plane.key_stride, width = keys.end - keys.begin;
-  for (index_t n = 0; n < lanes.num_rows; ++n) {
-    rows[n] = PlaneRow(plane, lanes, n, keys) + keys.begin * stride;
-    if (stride == 1) continue;
+/// The rows of a plane that belong to the first `count` lanes of a tile, from key keys.begin on. Keys that lie apart, or are of another
+/// type, are copied to `copies`, kKeysPerForwardTile numbers a lane.
+template <class S, class E, class T>
+HWY_INLINE void PlaneRows(const Plane<const S>& plane, const Lanes<T>& lanes, index_t count, const KeyRange& keys,
+                          E* copies, const E** rows) {
+  for (index_t n = 0; n < count; ++n) {
+    const S* const row = PlaneRow(plane, lanes, n, keys) + keys.begin * plane.key_stride;
+    if constexpr (std::is_same_v<S, E>) {
+      rows[n] = row;
+      if (plane.key_stride == 1) continue;
+    }
     E* HWY_RESTRICT copy = copies + n * kKeysPerForwardTile;
-    for (index_t j = 0; j < width; ++j) copy[j] = rows[n][j * stride];
+    LoadPlaneKeys(row, plane.key_stride, keys.end - keys.begin, copy);
     rows[n] = copy;
   }
 }
@@ -188,7 +194,8 @@ HWY_NOINLINE BiasTile BuildBiasTile(const Scores<T>& scores, const Lanes<T>& lan
   T* HWY_RESTRICT const tile = bias_tile + keys.begin * kTileLanes<T>;
   if (with_bias) {
     const T* row_of[kMaxLanes];
-    PlaneRows(scores.bias, lanes, keys, rows, row_of);
+    const index_t count = one_for_all(scores.bias) ? 1 : lanes.num_rows;
+    WithBias(scores, [&](const auto& plane) HWY_ATTR { PlaneRows(plane, lanes, count, keys, rows, row_of); });
     if (one_for_all(scores.bias)) {
       RowToTile(row_of[0], used, width, tile);
     } else {
@@ -197,7 +204,7 @@ HWY_NOINLINE BiasTile BuildBiasTile(const Scores<T>& scores, const Lanes<T>& lan
   }
   if (scores.visible.data != nullptr) {
     const bool* row_of[kMaxLanes];
-    PlaneRows(scores.visible, lanes, keys, reinterpret_cast<bool*>(rows), row_of);
+    PlaneRows(scores.visible, lanes, lanes.num_rows, keys, reinterpret_cast<bool*>(rows), row_of);
     const BiasTile mask = SumUpMask(row_of, one_for_all(scores.visible) ? 1 : lanes.num_rows, width);
     if (mask == BiasTile::hides_all || (mask == BiasTile::none && !with_bias)) return mask;
     if (!with_bias) {
@@ -208,10 +215,9 @@ HWY_NOINLINE BiasTile BuildBiasTile(const Scores<T>& scores, const Lanes<T>& lan
   }
   if (!with_bias) return BiasTile::filled;
   const Tag<T> d;
-  const auto hidden = hn::Set(d, -kInfinity<T>);
   for (index_t j = 0; j < width; ++j) {
     for (index_t n = 0; n < used; n += kVectorLanes<T>) {
-      if (!hn::AllTrue(d, hn::Eq(hn::LoadU(d, tile + j * kTileLanes<T> + n), hidden))) return BiasTile::filled;
+      if (!hn::AllTrue(d, IsHidden(d, hn::LoadU(d, tile + j * kTileLanes<T> + n)))) return BiasTile::filled;
     }
   }
   return BiasTile::hides_all;

@@ -23,8 +23,10 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE V InverseSums(D d, V max, V sum, V seen) {
   using T = hn::TFromD<D>;
   const auto only_minus_infinity = hn::Eq(max, hn::Set(d, -kInfinity<T>));
+  const auto unseen = hn::Eq(seen, hn::Zero(d));
+  const V one = hn::Set(d, T{1});
   const V total = hn::IfThenElse(only_minus_infinity, hn::Set(d, std::numeric_limits<T>::quiet_NaN()), sum);
-  return hn::IfThenElseZero(hn::Ne(seen, hn::Zero(d)), hn::Div(hn::Set(d, T{1}), total));
+  return hn::IfThenZeroElse(unseen, hn::Div(one, hn::IfThenElse(unseen, one, total)));
 }
 
 /// Final statistics of a row, from its running ones.

@@ -12,6 +12,7 @@
 #include "hwy/highway.h"
 #include "kernels/kernels.hpp"
 #include "kernels/simd/basics-inl.hpp"
+#include "kernels/tile/bias-inl.hpp"
 #include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -44,8 +45,7 @@ HWY_INLINE bool IsVisible(const Scores<T>& s, const Lanes<T>& lanes, index_t n, 
       !s.visible.data[head * s.visible.head_stride + query * s.visible.query_stride + j * s.visible.key_stride]) {
     return false;
   }
-  return s.bias.data == nullptr ||
-         s.bias.data[head * s.bias.head_stride + query * s.bias.query_stride + j * s.bias.key_stride] != -kInfinity<T>;
+  return s.bias.data == nullptr || BiasAt(s, head, query, j) != -kInfinity<T>;
 }
 
 /// Multiplies keys [begin, end) of a row of probs; a NaN factor reaches visible keys only.

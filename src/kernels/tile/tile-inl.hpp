@@ -52,7 +52,7 @@ struct Lanes {
 /// a tile see nearly the same keys.
 template <class T>
 HWY_INLINE bool QueryByQuery(const Scores<T>& scores) {
-  return scores.num_heads > 1 && (scores.left < kOpen || scores.right < kOpen);
+  return scores.num_heads > 1 && scores.banded;
 }
 /// Queries [begin, end) that rows [first_row, first_row + num_rows) belong to, at least those of the first head.
 struct QueryRange {
@@ -92,7 +92,7 @@ HWY_INLINE void InitLanes(const Scores<T>& scores, index_t first_row, index_t nu
       }
     }
   }
-  if (scores.left >= kOpen && scores.right >= kOpen) {
+  if (!scores.banded) {
     std::fill_n(lanes.begin, num_rows, index_t{0});
     std::fill_n(lanes.end, num_rows, scores.seqlen_kv);
     lanes.first_begin = lanes.last_begin = 0;
@@ -102,9 +102,8 @@ HWY_INLINE void InitLanes(const Scores<T>& scores, index_t first_row, index_t nu
   lanes.first_begin = lanes.first_end = std::numeric_limits<index_t>::max();
   lanes.last_begin = lanes.last_end = 0;
   for (index_t n = 0; n < num_rows; ++n) {
-    const index_t position = lanes.query[n] + scores.diagonal;
-    const index_t begin = std::clamp<index_t>(position - scores.left, 0, scores.seqlen_kv);
-    const index_t end = std::clamp<index_t>(position + scores.right + 1, begin, scores.seqlen_kv);
+    const index_t begin = std::clamp<index_t>(lanes.query[n] + scores.band_begin, 0, scores.seqlen_kv);
+    const index_t end = std::clamp<index_t>(lanes.query[n] + scores.band_end, begin, scores.seqlen_kv);
     lanes.begin[n] = begin;
     lanes.end[n] = end;
     lanes.first_begin = std::min(lanes.first_begin, begin);
@@ -149,10 +148,10 @@ struct RunningSoftmax {
     }
     if (scores.sinks == nullptr || !with_sinks) return;
     for (index_t n = 0; n < lanes.num_rows; ++n) {
-      max[n] = scores.sinks[lanes.head[n] * scores.sinks_stride];
-      if (max[n] == -kInfinity<T>) continue;
-      shift[n] = max[n];
-      sum[n] = max[n] - shift[n] == T{0} ? T{1} : std::numeric_limits<T>::quiet_NaN();  // a sink of +inf or NaN
+      const T sink = scores.sinks[lanes.head[n] * scores.sinks_stride];
+      if (sink == -kInfinity<T>) continue;
+      sum[n] = std::isfinite(sink) ? T{1} : std::numeric_limits<T>::quiet_NaN();
+      if (!std::isnan(sink)) max[n] = shift[n] = sink;
     }
   }
 
@@ -173,10 +172,11 @@ struct RunningSoftmax {
       }
       moved = true;
       const auto keep = hn::Or(unmoved, hn::Eq(old_max, none));  // nothing to rescale
-      const auto scale = hn::IfThenElse(keep, hn::Set(d, T{1}), ExpMinus(d, old_max, new_max));
+      const auto new_shift = hn::IfThenZeroElse(hn::Eq(new_max, none), new_max);
+      const auto scale = hn::IfThenElse(keep, hn::Set(d, T{1}), ExpMinus(d, old_max, new_shift));
       hn::StoreU(scale, d, factor + n);
       hn::StoreU(new_max, d, max + n);
-      hn::StoreU(hn::IfThenElseZero(hn::Ne(new_max, none), new_max), d, shift + n);
+      hn::StoreU(new_shift, d, shift + n);
       hn::StoreU(hn::Mul(hn::LoadU(d, sum + n), scale), d, sum + n);
     }
     return moved;
