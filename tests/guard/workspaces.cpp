@@ -2,12 +2,12 @@
 // at a page that nobody may touch.
 #include <gtest/gtest.h>
 
+#include "multihead/instruction_set.hpp"
 #include "multihead/matmul.hpp"
 #include "multihead/nn/feed_forward.hpp"
 #include "tests/guard/guarded_memory.hpp"
 #include "tests/support/all_pairs.hpp"
 #include "tests/support/attention_problem.hpp"
-#include "tests/support/target.hpp"
 
 namespace multihead::test {
 namespace {
@@ -26,7 +26,7 @@ class LastWorker final : public Executor {
 
 class GuardedWorkspaces : public testing::Test {
   void TearDown() override {
-    force_target(runnable_targets().front());
+    set_instruction_set(instruction_sets().front());
     EXPECT_GT(GuardedMemory::count(), 0) << "nothing was guarded";
   }
 };
@@ -41,8 +41,8 @@ void run(AttentionProblem& problem, Executor* threads) {
 // With no keys the smaller of two blocks, which holds one group of query tiles, once needed more than the larger.
 TEST_F(GuardedWorkspaces, OfNoKeys) {
   LastWorker last(2);
-  for (const auto& target : runnable_targets()) {
-    ASSERT_TRUE(force_target(target));
+  for (const auto& target : instruction_sets()) {
+    set_instruction_set(target);
     for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
       AttentionProblem problem({.batch = 1,
                                 .seqlen_q = 200,
@@ -72,8 +72,8 @@ TEST_F(GuardedWorkspaces, OfAnyShape) {
   const vector<int> workers{1, 2, 7};
   Random random(run_seed());
   const auto rows = all_pairs({7, 7, 6, 6, 4, 4, 3, 2, 3, 2, 3, 2}, random);
-  for (const auto& target : runnable_targets()) {
-    ASSERT_TRUE(force_target(target));
+  for (const auto& target : instruction_sets()) {
+    set_instruction_set(target);
     for (const vector<int>& row : rows) {
       const auto at = [&](const auto& levels, std::size_t factor) {
         return levels[static_cast<std::size_t>(row[factor])];
@@ -112,8 +112,8 @@ void multiply(index_t m, index_t n, index_t k, Executor* threads) {
 
 TEST_F(GuardedWorkspaces, OfProducts) {
   LastWorker last(3);
-  for (const auto& target : runnable_targets()) {
-    ASSERT_TRUE(force_target(target));
+  for (const auto& target : instruction_sets()) {
+    set_instruction_set(target);
     for (const index_t m : {1, 7, 49, 200}) {
       for (const index_t n : {1, 25, 47, 97, 700}) {
         for (const index_t k : {1, 63, 1537, 3100}) {

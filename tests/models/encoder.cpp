@@ -214,9 +214,11 @@ TEST_F(EncoderInputs, AreCheckedInFull) {
   lengths(1) = 4;
   EXPECT_EQ(error({.token_ids = batch.token_ids, .lengths = lengths}),
             function + "a length must be in [0, seqlen], got b=1, length=4, seqlen=3");
-  EXPECT_EQ(error({.token_ids = batch.token_ids, .lengths = Tensor<index_t, 1>({3})}),
+  const Tensor<index_t, 1> three({3});
+  EXPECT_EQ(error({.token_ids = batch.token_ids, .lengths = three}),
             function + "lengths must be [batch], got lengths=3, batch=2");
-  EXPECT_EQ(error({.token_ids = batch.token_ids, .token_types = Tensor<index_t, 2>({2, 2})}),
+  const Tensor<index_t, 2> types({2, 2});
+  EXPECT_EQ(error({.token_ids = batch.token_ids, .token_types = types}),
             function + "token_types must have the shape of token_ids, got token_types=[2, 2], token_ids=[2, 3]");
   EXPECT_EQ(error(batch.input(), {.capture = {.probs = true, .heads = {{{0, 4}}}}}),
             function + "a captured head must be one of its layer's, got layer=0, head=4");
