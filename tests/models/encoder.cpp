@@ -208,7 +208,7 @@ TEST_F(EncoderInputs, AreCheckedInFull) {
             function + "a token id must have a row in the word embedding, got value=30, num_rows=30, b=1, i=1");
   Tensor<index_t, 2> types({2, 3});
   types(0, 1) = -1;
-  EXPECT_EQ(error({.token_ids = batch.token_ids, .lengths = batch.lengths, .token_types = types}),
+  EXPECT_EQ(error({.token_ids = batch.token_ids, .lengths = batch.lengths, .token_types = other_types}),
             function + "a token type must have a row in its embedding, got value=-1, num_rows=2, b=0, i=1");
   Tensor<index_t, 1> lengths({2});
   lengths(1) = 4;
@@ -217,8 +217,8 @@ TEST_F(EncoderInputs, AreCheckedInFull) {
   const Tensor<index_t, 1> three({3});
   EXPECT_EQ(error({.token_ids = batch.token_ids, .lengths = three}),
             function + "lengths must be [batch], got lengths=3, batch=2");
-  const Tensor<index_t, 2> types({2, 2});
-  EXPECT_EQ(error({.token_ids = batch.token_ids, .token_types = types}),
+  const Tensor<index_t, 2> other_types({2, 2});
+  EXPECT_EQ(error({.token_ids = batch.token_ids, .token_types = other_types}),
             function + "token_types must have the shape of token_ids, got token_types=[2, 2], token_ids=[2, 3]");
   EXPECT_EQ(error(batch.input(), {.capture = {.probs = true, .heads = {{{0, 4}}}}}),
             function + "a captured head must be one of its layer's, got layer=0, head=4");
