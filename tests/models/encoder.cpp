@@ -208,7 +208,7 @@ TEST_F(EncoderInputs, AreCheckedInFull) {
             function + "a token id must have a row in the word embedding, got value=30, num_rows=30, b=1, i=1");
   Tensor<index_t, 2> types({2, 3});
   types(0, 1) = -1;
-  EXPECT_EQ(error({.token_ids = batch.token_ids, .lengths = batch.lengths, .token_types = other_types}),
+  EXPECT_EQ(error({.token_ids = batch.token_ids, .lengths = batch.lengths, .token_types = types}),
             function + "a token type must have a row in its embedding, got value=-1, num_rows=2, b=0, i=1");
   Tensor<index_t, 1> lengths({2});
   lengths(1) = 4;
