@@ -56,6 +56,7 @@ std::string inspection_json(const Inspection& inspection, bool with_probs) {
   const ModelRun& run = inspection.run;
   json heads = json::array();
   for (const HeadStatistics& each : inspection.heads) heads.push_back(head_json(inspection, each, with_probs));
+  const auto [layer, head] = inspection.shown;
   const json result = {{"model", run.folder},
                        {"model_type", run.encoder.config().model_type},
                        {"text", run.text},
@@ -63,7 +64,7 @@ std::string inspection_json(const Inspection& inspection, bool with_probs) {
                        {"num_tokens_uncut", run.encoding.num_tokens_uncut},
                        {"tokens", tokens_json(inspection)},
                        {"words", inspection.tokens.words},
-                       {"shown", {{"layer", inspection.shown.layer}, {"head", run.designed_head(inspection.shown.layer, inspection.shown.head)}}},
+                       {"shown", {{"layer", layer}, {"head", run.designed_head(layer, head)}}},
                        {"heads", heads}};
   return result.dump(1) + "\n";
 }

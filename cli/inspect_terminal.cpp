@@ -144,7 +144,8 @@ std::string heads_table(const Inspection& inspection, const Style& style, int wi
     const std::optional<double> spread =
         each.summary.entropy ? std::optional(std::exp(*each.summary.entropy)) : std::nullopt;
     const std::string mark = shown ? style.strong + ">" : " ";
-    text += fmt::format("{}{:<7}{}{:>7}  {:>8}  {:>7}  {}{}{}  {}\n", mark, fmt::format("{}.{}", each.layer, each.number),
+    const std::string name = fmt::format("{}.{}", each.layer, each.number);
+    text += fmt::format("{}{:<7}{}{:>7}  {:>8}  {:>7}  {}{}{}  {}\n", mark, name,
                         style.off, number(each.summary.entropy, 1, "{:.2f}"), number(spread, 1, "{:.1f}"),
                         number(each.summary.special_share, 100, "{:.0f}%"), style.accent, offset_drawing(each.offsets),
                         style.off, links_text(inspection, each, width - kLeft - 2));
@@ -159,11 +160,12 @@ std::string heads_table(const Inspection& inspection, const Style& style, int wi
 std::string map_drawing(const Inspection& inspection, const Style& style, int width) {
   const auto [layer, head] = inspection.shown;
   const lens::HeadMap probs = map_of(inspection.run, layer, head);
+  const index_t number = inspection.run.designed_head(layer, head);
   const double most = largest(probs);
   const bool fits = kLabelColumns + 2 + 2 * probs.shape(1) <= width;
   const char* why = inspection.shown_was_asked_for ? "" : ", the one that looks most surely at distant tokens";
   return fmt::format(
-      "{}Layer {}, head {}{}{}. Row: query, column: key.\n\n{}\n{}\n", style.bold, layer, inspection.run.designed_head(layer, head), style.off, why,
+      "{}Layer {}, head {}{}{}. Row: query, column: key.\n\n{}\n{}\n", style.bold, layer, number, style.off, why,
       fits ? token_map(inspection, probs, most, style) : picture(probs, most, width, style), shade_legend(most, style));
 }
 

@@ -24,7 +24,8 @@ index_t ModelRun::designed_head(index_t layer, index_t head) const {
 std::string ModelRun::cut_note() const {
   if (!encoding.truncated()) return {};
   return fmt::format("The text has {} tokens; the model reads {}, so the {} {} are left out.",
-                     encoding.num_tokens_uncut, num_tokens(), cut_side == Side::left ? "first" : "last", encoding.num_tokens_uncut - num_tokens());
+                     encoding.num_tokens_uncut, num_tokens(), cut_side == Side::left ? "first" : "last",
+                     encoding.num_tokens_uncut - num_tokens());
 }
 
 std::string text_input(const std::string& text, const std::string& file) {
