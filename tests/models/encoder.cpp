@@ -310,7 +310,8 @@ TEST_F(SentencePoolingFiles, EachSettingIsHonouredOrRefused) {
       {"sentence_roberta_config.json", R"({"max_seq_length":0})",
        "a field must be a whole number in range, got max_seq_length=\"0\", least=1, below=2147483648"},
       {"sentence_bert_config.json", R"({"model_args":{"torch_dtype":"float16"}})",
-       "a setting must have a value that is handled, got model_args=\"{\\\"torch_dtype\\\":\\\"float16\\\"}\"; handled: "
+       "a setting must have a value that is handled, got model_args=\"{\\\"torch_dtype\\\":\\\"float16\\\"}\"; "
+       "handled: "
        "{} or absent"},
       {"sentence_bert_config.json", R"({"max_seq_len":128})",
        "a setting must be one that is known, got max_seq_len=\"128\""},
@@ -347,7 +348,11 @@ TEST_F(SentencePoolingFiles, ModulesMustBeOursInTheirOrder) {
     std::string list;
     for (const char type : types) {
       list += list.empty() ? "[" : ",";
-      list += R"({"path":")" + std::string(type == 'P' ? "1_Pooling" : type == 'I' ? "0_Transformer" : "") + R"(","type":")" +
+      list += R"({"path":")" +
+              std::string(type == 'P'   ? "1_Pooling"
+                          : type == 'I' ? "0_Transformer"
+                                        : "") +
+              R"(","type":")" +
               (type == 'P'   ? "sentence_transformers.models.Pooling"
                : type == 'N' ? "sentence_transformers.models.Normalize"
                : type == 'X' ? "my_package.Pooling"
@@ -359,11 +364,13 @@ TEST_F(SentencePoolingFiles, ModulesMustBeOursInTheirOrder) {
     std::string text = error<Error>();
     return text.substr(0, text.find(" (\"/"));
   };
-  const std::string function = "load_sentence_pooling: ", order = function + "the modules must be Transformer, Pooling and maybe Normalize, got modules=";
+  const std::string function = "load_sentence_pooling: ",
+                    order = function + "the modules must be Transformer, Pooling and maybe Normalize, got modules=";
   EXPECT_EQ(refused("TNP"), order + "Transformer, Normalize, Pooling");
   EXPECT_EQ(refused("TPP"), order + "Transformer, Pooling, Pooling");
   EXPECT_EQ(refused("TN"), order + "Transformer, Normalize");
-  EXPECT_EQ(refused("TX"), function + "a module must be Transformer, Pooling or Normalize, got type=\"my_package.Pooling\"");
+  EXPECT_EQ(refused("TX"),
+            function + "a module must be Transformer, Pooling or Normalize, got type=\"my_package.Pooling\"");
   EXPECT_EQ(refused("IP"),
             function + "the encoder must lie in the folder itself, got path=\"0_Transformer\"; give that folder");
 }
