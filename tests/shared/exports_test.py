@@ -28,8 +28,8 @@ def own_name(symbol):
     """The qualified name of a demangled symbol of ours, or None: what stands before its parameters, without a result."""
     plain = without_templates(OF_CLASS.sub("", symbol).replace("(anonymous namespace)", "anonymous"))
     before = plain.split("(")[0]
-    found = re.search(r"(?:^|\s)(multihead::[\w:~]+(?:operator\W+)?)", before)
-    return found[1] if found and not before.lstrip().startswith("std::") else None
+    found = re.search(r"(?:^|\s)(multihead::[\w:~]+(?:operator.*)?)$", before)
+    return found[1] if found else None
 
 
 def main():
