@@ -93,6 +93,8 @@ LayerHead head_to_show(const std::vector<HeadStatistics>& heads, const Flags& fl
 std::string page_of(const Inspection& inspection, Executor* threads) {
   const ModelRun& run = inspection.run;
   AttentionReport report{.title = run.name(),
+                         .text = run.text,
+                         .model = run.folder,
                          .queries = inspection.tokens,
                          .layers = {},
                          .first_layer = inspection.shown.layer,
