@@ -43,7 +43,7 @@ struct AttentionReport {
 
 /// Weights of a page are kept as whole multiples of 10^-digits: every number shown is the exact one, rounded.
 /// Six digits, or four where the maps hold more than two million weights and six would make the file too large; a head
-/// without large weights then has five (none above 0.05) or six (none above 0.005), which cost it no more bytes.
+/// without large weights then has five (none above 0.01) or six (none above 0.001), which cost it no more bytes.
 int report_digits(const AttentionReport& report);
 
 /// The page, as one string of UTF-8.

@@ -52,8 +52,8 @@ int map_digits(TensorView<const float, 2> probs, int digits) {
   for (index_t i = 0; i < probs.shape(0); ++i) {
     for (index_t j = 0; j < probs.shape(1); ++j) most = std::max(most, probs(i, j));
   }
-  if (most <= 0.005f) return std::max(digits, 6);
-  if (most <= 0.05f) return std::max(digits, 5);
+  if (most <= 0.001f) return std::max(digits, 6);
+  if (most <= 0.01f) return std::max(digits, 5);
   return digits;
 }
 

@@ -120,7 +120,7 @@ function drawOne(n) {
   const pooled = thumbnails.get(n);
   const most = state.maps === "common" ? 1 : pooled?.most;
   const picture = pooled ? pooled.picture(most, state.scale, theme) : null;
-  const number = pooled && state.maps === "own" ? pooled.most.toFixed(2).replace(/^0/, "") : "";
+  const number = pooled && state.maps === "own" ? weightText(pooled.most, pooled.digits, 2).replace(/^0/, "") : "";
   drawThumbnail(gridSurface, gridPlaceNow, data.heads[n], picture, number, theme, n === state.n, n === pointedHead);
 }
 

@@ -2,11 +2,11 @@
 
 const rowHeight = 22;      // px a token
 const mostLines = 3000;    // drawn at once when a whole long text is exported
-const weakestDrawn = 0.004;  // share of the largest weight: fainter lines cannot be seen
+const weakestDrawn = 0.004;  // share of the largest weight that is drawn: fainter lines cannot be seen
 
 function linesLayout(scene, available) {
   const count = Math.max(scene.map.rows, scene.map.columns, 1);
-  const side = Math.min(150, Math.max(90, available * 0.27));
+  const side = Math.min(170, Math.max(90, available * 0.32));
   return { side, width: available, height: count * rowHeight + 16, top: 8, left: side + 8, right: available - side - 8 };
 }
 
@@ -57,10 +57,11 @@ function linksInScene(scene, places, folded) {
   for (const i of rows) {
     for (const j of columns) {
       const w = map.weights[i * map.columns + j];
-      if (w > weakestDrawn * map.most) links.push({ i, j, w });
+      if (w > 0) links.push({ i, j, w });
     }
   }
-  return links.sort((a, b) => a.w - b.w).slice(-mostLines);
+  const most = focus ? links.reduce((a, { w }) => Math.max(a, w), 0) : map.most;
+  return links.filter(({ w }) => w > weakestDrawn * most).sort((a, b) => a.w - b.w).slice(-mostLines);
 }
 
 function drawLines(surface, scene, layout, view) {
@@ -97,7 +98,7 @@ function drawSide(surface, scene, layout, places, side, folded, most) {
     const y = places[side].y(index);
     const marked = isMarked(scene, side, index);
     const w = !opposite ? 0 : atLeft ? map.weights[index * map.columns + focus.index] : map.weights[focus.index * map.columns + index];
-    const strong = w > weakestDrawn * map.most;
+    const strong = w > weakestDrawn * most;
     if (strong) surface.rect(x, y - 10, layout.side + 6, 20, { fill: focus.side === "keys" ? theme.key : theme.query, alpha: theme.tint * w / most, radius: 3 });
     if (marked) surface.rect(x + 1, y - 10, layout.side + 4, 20, { stroke: accent, radius: 3 });
     const style = { size: 12.5, weight: marked ? 700 : 400, italic: groups[index].special, fill: theme.ink, align: atLeft ? "right" : "left" };

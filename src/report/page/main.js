@@ -91,7 +91,7 @@ function fillPage() {
   const text = visibleProse(data.text).replace(/\s+/g, " ").trim();
   document.title = text ? `${beginningOf(text)} · ${title}` : title;
   byId("title").textContent = title;
-  byId("given").textContent = visibleProse(data.text).trim();
+  byId("given").textContent = text;
   byId("given").hidden = !text;
   byId("facts").textContent = (data.self ? `${queries} ${queries === 1 ? "token" : "tokens"}` : `${queries} queries, ${keyCount} keys`) +
     ` · ${numLayers} ${numLayers === 1 ? "layer" : "layers"} · ${data.heads.length} ${data.heads.length === 1 ? "head" : "heads"}`;
@@ -111,6 +111,12 @@ window.multiheadPage = {
   placeOfHead(layer, head) {
     const { x, y } = gridPlace(gridPlaceNow, { layer, head });
     return { x: x + gridPlaceNow.size / 2, y: y + gridPlaceNow.size / 2 };
+  },
+  placeOfToken(side, index) {  // in the lines; null where it is out of sight
+    const view = windowOf(byId("lines-box"));
+    const places = placesOf(scene, linesPlace, view, side);
+    if (!places.shown.includes(index)) return null;
+    return { x: side === "queries" ? linesPlace.left - 20 : linesPlace.right + 20, y: places.y(index) };
   },
 };
 

@@ -7,7 +7,7 @@ const largestCell = 56;        // px, when the whole map is shown
 
 function widestLabel(groups, size) {
   let widest = 24;
-  for (const group of groups) widest = Math.max(widest, textWidth(group.text, { size }));
+  for (const group of groups) widest = Math.max(widest, textWidth(group.text, { size, weight: 600 }));  // as when marked
   return Math.min(longestLabel, Math.ceil(widest));
 }
 

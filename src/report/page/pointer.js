@@ -88,7 +88,9 @@ function watchLists() {
   box.addEventListener("focusout", () => redraw());
   box.addEventListener("click", (event) => {
     const target = targetOfElement(event.target.closest(".entry"));
-    if (target) pin(pinOf(target));
+    if (!target) return;
+    giveFocusBack(event);
+    pin(pinOf(target));
   });
 }
 

@@ -15,6 +15,11 @@ function bestOffset(now, extent, from, to, spans) {
   return best;
 }
 
+// As it is where [from, to) is in sight, else with [from, to) in the middle.
+function middleOffset(now, extent, from, to) {
+  return from >= now && to <= now + extent ? now : (from + to - extent) / 2;
+}
+
 // Text, lines and map, without `except`: the figure that the pin was made in keeps its place. In the text too the token
 // itself stays in sight; it moves only to show its links.
 function showPinned(except = null) {
@@ -26,7 +31,7 @@ function showPinned(except = null) {
   if (except !== "lines") {
     const box = byId("lines-box");
     const top = linesPlace.top + token.index * rowHeight;
-    box.scrollTop = bestOffset(box.scrollTop, box.clientHeight, top, top + rowHeight, []);
+    box.scrollTop = middleOffset(box.scrollTop, box.clientHeight, top, top + rowHeight);
   }
   if (except !== "matrix") revealInMatrix(pin, token, links);
   state.pointer = state.pointer?.where === except ? state.pointer : null;  // what was under a resting pointer may have moved
@@ -43,7 +48,7 @@ function revealInText(token, links) {
   const box = byId("text");
   const extentOf = (side, index) => {
     const span = tokenSpan(box, side, index);
-    return span && { from: span.offsetTop - box.offsetTop, to: span.offsetTop - box.offsetTop + span.offsetHeight };
+    return span && { from: span.offsetTop, to: span.offsetTop + span.offsetHeight };
   };
   const other = token.side === "queries" ? "keys" : "queries";
   const own = extentOf(token.side, token.index);
@@ -64,6 +69,6 @@ function revealInMatrix(pin, token, links) {
   const other = "i" in pin ? (token.side === "queries" ? pin.j : pin.i) : links[0]?.index ?? token.index;
   const [row, column] = token.side === "queries" ? [token.index, other] : [other, token.index];
   const [y, x] = [across(row), across(column)];
-  box.scrollTop = bestOffset(box.scrollTop, height, y.from, y.to, []);
-  box.scrollLeft = bestOffset(box.scrollLeft, width, x.from, x.to, []);
+  box.scrollTop = middleOffset(box.scrollTop, height, y.from, y.to);
+  box.scrollLeft = middleOffset(box.scrollLeft, width, x.from, x.to);
 }
