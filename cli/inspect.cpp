@@ -143,6 +143,8 @@ const HeadStatistics& head_to_show(const std::vector<HeadStatistics>& heads, con
 std::string page_of(const Inspection& inspection, Executor* threads) {
   const ModelRun& run = inspection.run;
   AttentionReport report{.title = printable(run.name()),
+                         .text = run.text,
+                         .model = printable(run.folder),
                          .queries = inspection.tokens,
                          .layers = {},
                          .first_layer = inspection.shown.layer,
