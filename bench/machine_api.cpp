@@ -9,6 +9,7 @@
 #include "bench/threads_api.hpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/kernels.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::bench::HWY_NAMESPACE {
@@ -50,6 +51,11 @@ extern "C" void multihead_bench_read(const float* values, index_t count, void* t
 
 }  // namespace multihead::bench
 
+/// The target that the kernels run on: "AVX2", "AVX3", ..
+extern "C" const char* multihead_bench_target() {
+  const char* name = multihead::kernels::table<float>().target;  // as "N_AVX2"
+  return name + 2;
+}
 void* multihead_bench_threads(int num_threads) { return new multihead::Threads(num_threads); }
 void multihead_bench_threads_free(void* threads) { delete static_cast<multihead::Threads*>(threads); }
 #endif
