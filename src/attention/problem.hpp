@@ -78,7 +78,7 @@ struct HeadGroups {
 /// The part of a kernel's arguments that forward and backward share. num_rows: those that the kernel's call takes; they
 /// decide whether keys and values that lie far apart are worth a copy.
 template <class T>
-kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input, const HeadGroups& groups,
+kernels::HeadProblem<T> head_problem_of(const Problem& problem, const AttentionInput& input, const HeadGroups& groups,
                              const Sequence& sequence, index_t b, index_t g, index_t num_rows);
 
 }  // namespace multihead

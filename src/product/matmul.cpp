@@ -19,7 +19,7 @@
 namespace multihead {
 namespace {
 
-// Measured in docs/performance.md, "Layer and projections".
+// Measured in docs/ladder.md, "Layer and projections".
 constexpr index_t kPackedBytes = 256 * 1024;  // panels that are packed at a time: half an L2
 constexpr index_t kRowsPerTask = 48;          // rows that meet these panels while they lie in the caches
 constexpr double kWorthThreads = 2e6;         // flops: about 20 microseconds

@@ -91,7 +91,7 @@ HWY_INLINE V Exp2(D d, V x) {
 #if HWY_TARGET <= HWY_AVX2
 // f32 with eight lanes or more: e^y = 2^(i/8) 2^n p(f), 8 y log2 e = 8 n + i + 8 f, |8 f| <= 1/2. The power of the
 // eighth comes from a table in a register, which leaves a polynomial of degree 3 (own minimax fit, p(0) = 1; 2.7e-8).
-// 5.8 cycles a vector instead of 6.9 on a Zen 3.
+// 5.8 cycles per vector instead of 6.9 on a Zen 3.
 
 /// The mantissas of 2^(i/8), less i/8: what adding (8n + i) << 20 to them does not bring. Twice, for sixteen lanes.
 alignas(64) inline constexpr std::int32_t kEighths[16] = {0,       -289342, -509968, -655657, -719629, -694486,

@@ -24,17 +24,17 @@ HWY_INLINE hn::Mask<D> IsHidden(D d, V bias) {
 
 /// Calls fn(Plane<const S>) with the bias in its storage type.
 template <class T, class Fn>
-HWY_INLINE void WithBias(const Scores<T>& scores, const Fn& fn) {
-  WithType<T>(scores.bias_dtype, scores.bias.data, [&]<class S>(const S* data) HWY_ATTR {
-    fn(Plane<const S>{data, scores.bias.head_stride, scores.bias.query_stride, scores.bias.key_stride});
+HWY_INLINE void WithBias(const HeadProblem<T>& problem, const Fn& fn) {
+  WithType<T>(problem.bias_dtype, problem.bias.data, [&]<class S>(const S* data) HWY_ATTR {
+    fn(Plane<const S>{data, problem.bias.head_stride, problem.bias.query_stride, problem.bias.key_stride});
   });
 }
 
 /// One element of the bias.
 template <class T>
-HWY_INLINE T BiasAt(const Scores<T>& scores, index_t head, index_t query, index_t key) {
+HWY_INLINE T BiasAt(const HeadProblem<T>& problem, index_t head, index_t query, index_t key) {
   T bias = 0;
-  WithBias(scores, [&](const auto& plane) HWY_ATTR {
+  WithBias(problem, [&](const auto& plane) HWY_ATTR {
     LoadRow(plane.data + head * plane.head_stride + query * plane.query_stride + key * plane.key_stride, 1, &bias);
   });
   return bias;

@@ -44,7 +44,7 @@ struct FinalRow {
 
 template <class T>
 HWY_INLINE void WriteStatistics(const ForwardArgs<T>& args, index_t head, index_t query, const FinalRow<T>& row) {
-  const auto write = [&](const RowValues<T>& to, auto value) {
+  const auto write = [&](const RowPlane<T>& to, auto value) {
     if (to.data != nullptr) to.data[head * to.head_stride + query * to.query_stride] = value();
   };
   write(args.row_max, [&] { return row.max; });

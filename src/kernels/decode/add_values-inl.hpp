@@ -5,11 +5,11 @@
 // A value row is read once, converted in registers and used for all query rows. Sums start from zero, in the order of
 // the keys however rows are grouped, and are added as a whole: long sums are blocked.
 
-#if defined(MULTIHEAD_KERNELS_DECODE_ROW_VALUES_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_DECODE_ROW_VALUES_INL
-#undef MULTIHEAD_KERNELS_DECODE_ROW_VALUES_INL
+#if defined(MULTIHEAD_KERNELS_DECODE_ADD_VALUES_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_DECODE_ADD_VALUES_INL
+#undef MULTIHEAD_KERNELS_DECODE_ADD_VALUES_INL
 #else
-#define MULTIHEAD_KERNELS_DECODE_ROW_VALUES_INL
+#define MULTIHEAD_KERNELS_DECODE_ADD_VALUES_INL
 #endif
 
 #include <type_traits>

@@ -10,7 +10,7 @@ namespace multihead {
 namespace {
 
 // Bring keys and values into contiguous rows when a row is at least this many bytes from the next: such rows share few
-// sets of the caches (docs/performance.md). At least this many query tiles must use the copy: values pay first, as they
+// sets of the caches (docs/ladder.md). At least this many query tiles must use the copy: values pay first, as they
 // are walked column by column.
 constexpr index_t kFarRowBytes = 1024;
 constexpr index_t kTilesWorthCopyKeys = 12;
@@ -42,7 +42,7 @@ index_t clamped_sum(index_t a, index_t b, index_t low, index_t high) {
 
 /// Causal and window as two bounds of j - i. A bound beyond the sequence says no more than the nearest one on its edge.
 template <class T>
-void set_band(const Mask& mask, index_t diagonal, kernels::Scores<T>& s) {
+void set_band(const Mask& mask, index_t diagonal, kernels::HeadProblem<T>& s) {
   const std::optional<index_t> right = mask.causal == Causal::off ? mask.window_right : index_t{0};
   s.banded = mask.window_left || right;
   s.band_begin = mask.window_left ? clamped_sum(diagonal, -*mask.window_left, -s.seqlen_q, s.seqlen_kv) : -s.seqlen_q;
@@ -52,12 +52,12 @@ void set_band(const Mask& mask, index_t diagonal, kernels::Scores<T>& s) {
 }  // namespace
 
 template <class T>
-kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input, const HeadGroups& groups,
+kernels::HeadProblem<T> head_problem_of(const Problem& problem, const AttentionInput& input, const HeadGroups& groups,
                              const Sequence& sequence, index_t b, index_t g, index_t num_rows) {
   const AttentionOptions& options = *problem.options;
-  kernels::Scores<T> s;
+  kernels::HeadProblem<T> s;
   s.heads = groups.of(g);
-  s.num_heads = groups.size(g);
+  s.heads_per_kv = groups.size(g);
   s.seqlen_q = sequence.seqlen_q;
   s.seqlen_kv = sequence.seqlen_kv;
   s.head_dim = problem.head_dim;
@@ -101,9 +101,9 @@ kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input
   return s;
 }
 
-template kernels::Scores<float> scores_of(const Problem&, const AttentionInput&, const HeadGroups&, const Sequence&,
+template kernels::HeadProblem<float> head_problem_of(const Problem&, const AttentionInput&, const HeadGroups&, const Sequence&,
                                           index_t, index_t, index_t);
-template kernels::Scores<double> scores_of(const Problem&, const AttentionInput&, const HeadGroups&, const Sequence&,
+template kernels::HeadProblem<double> head_problem_of(const Problem&, const AttentionInput&, const HeadGroups&, const Sequence&,
                                            index_t, index_t, index_t);
 
 }  // namespace multihead
