@@ -13,7 +13,7 @@ namespace {
 constexpr index_t kFarAway = index_t{1} << 61;  // diagonals beyond this hide or show everything just the same
 
 template <int R>
-Extents text_of(const InputView<R>& view) {
+GotShape text_of(const InputView<R>& view) {
   return {view.shape.data(), R};
 }
 
@@ -190,7 +190,7 @@ struct Checker {
     const index_t full[4] = {p.batch, p.num_heads, p.seqlen_q, p.seqlen_kv};
     for (int axis = 0; axis < 4; ++axis) {
       need(view.shape[axis] == full[axis] || view.shape[axis] == 1, Rule(name, " must broadcast to [B, H, Sq, Skv]"),
-           {{name, text_of(view)}, {"[B, H, Sq, Skv]", Extents(full, 4)}});
+           {{name, text_of(view)}, {"[B, H, Sq, Skv]", GotShape(full, 4)}});
     }
   }
 
@@ -248,7 +248,7 @@ void check_tokens(std::string_view function, std::string_view name, const InputV
   check_dtype(function, name, view.dtype, f64);
   const index_t wanted[4] = {batch, tokens, heads, width};
   require(std::equal(wanted, wanted + 4, view.shape.begin()), function, Rule(name, " must be ", shape_name),
-          {{name, text_of(view)}, {shape_name, Extents(wanted, 4)}});
+          {{name, text_of(view)}, {shape_name, GotShape(wanted, 4)}});
   require(view.shape[3] == 1 || view.stride[3] == 1, function, "the last axis must be contiguous",
           {{"tensor", name}, {"stride", view.stride[3]}}, "copy it, or view it with the feature axis last");
 }
@@ -260,7 +260,7 @@ void check_row_values(std::string_view function, std::string_view name, const In
   const index_t wanted[3] = {problem.packed ? 1 : problem.batch, problem.num_heads, problem.tokens_q};
   const char* form = problem.packed ? "[1, H, total_q]" : "[B, H, Sq]";
   require(std::equal(wanted, wanted + 3, view.shape.begin()), function, Rule(name, " must be ", form),
-          {{name, text_of(view)}, {form, Extents(wanted, 3)}});
+          {{name, text_of(view)}, {form, GotShape(wanted, 3)}});
 }
 
 void check_writable(std::string_view function, std::string_view name, const index_t* shape, const index_t* stride,
@@ -268,7 +268,7 @@ void check_writable(std::string_view function, std::string_view name, const inde
   if (std::count(shape, shape + rank, 0) > 0) return;  // nothing is written
   for (int axis = 0; axis < rank; ++axis) {
     require(shape[axis] <= 1 || stride[axis] != 0, function, "an output must not be expanded",
-            {{"tensor", name}, {"shape", Extents(shape, rank)}, {"stride", Extents(stride, rank)}});
+            {{"tensor", name}, {"shape", GotShape(shape, rank)}, {"stride", GotShape(stride, rank)}});
   }
 }
 
