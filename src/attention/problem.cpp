@@ -15,7 +15,7 @@ namespace {
 constexpr float kSmallest = std::numeric_limits<float>::min(), kLargest = std::numeric_limits<float>::max();
 
 template <int R>
-Extents text_of(const InputView<R>& view) {
+GotShape text_of(const InputView<R>& view) {
   return {view.shape().data(), R};
 }
 
@@ -201,7 +201,7 @@ struct Checker {
     const index_t full[4] = {p.batch, p.num_heads, p.seqlen_q, p.seqlen_kv};
     for (int axis = 0; axis < 4; ++axis) {
       need(view.shape(axis) == full[axis] || view.shape(axis) == 1, Rule(name, " must broadcast to [B, H, Sq, Skv]"),
-           {{name, text_of(view)}, {"[B, H, Sq, Skv]", Extents(full, 4)}});
+           {{name, text_of(view)}, {"[B, H, Sq, Skv]", GotShape(full, 4)}});
     }
   }
 
@@ -296,7 +296,7 @@ void check_tokens(std::string_view function, std::string_view name, const InputV
   check_dtype(function, name, view.dtype(), f64);
   const index_t wanted[4] = {batch, tokens, heads, width};
   require(std::equal(wanted, wanted + 4, view.shape().begin()), function, Rule(name, " must be ", shape_name),
-          {{name, text_of(view)}, {shape_name, Extents(wanted, 4)}});
+          {{name, text_of(view)}, {shape_name, GotShape(wanted, 4)}});
   check_data(function, name, view);
   require(view.shape(3) == 1 || view.stride(3) == 1, function, "the last axis must be contiguous",
           {{"tensor", name}, {"stride", view.stride(3)}}, "copy it, or view it with the feature axis last");
@@ -309,7 +309,7 @@ void check_row_values(std::string_view function, std::string_view name, const In
   const index_t wanted[3] = {problem.packed ? 1 : problem.batch, problem.num_heads, problem.tokens_q};
   const char* form = problem.packed ? "[1, H, total_q]" : "[B, H, Sq]";
   require(std::equal(wanted, wanted + 3, view.shape().begin()), function, Rule(name, " must be ", form),
-          {{name, text_of(view)}, {form, Extents(wanted, 3)}});
+          {{name, text_of(view)}, {form, GotShape(wanted, 3)}});
   check_data(function, name, view);
 }
 
@@ -318,7 +318,7 @@ void check_writable(std::string_view function, std::string_view name, const inde
   if (std::count(shape, shape + rank, 0) > 0) return;  // nothing is written
   for (int axis = 0; axis < rank; ++axis) {
     require(shape[axis] <= 1 || stride[axis] != 0, function, "an output must not be expanded",
-            {{"tensor", name}, {"shape", Extents(shape, rank)}, {"stride", Extents(stride, rank)}});
+            {{"tensor", name}, {"shape", GotShape(shape, rank)}, {"stride", GotShape(stride, rank)}});
   }
 }
 
