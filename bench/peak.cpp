@@ -1,6 +1,6 @@
-// The peak of the machine: the FMA rate of a loop that touches registers alone, on the best target of this CPU, in a slice
-// of some 50 microseconds. Taken right after a call it runs at the clock that the call left: cores with AVX-512 lower their
-// clock under products, and a loop of milliseconds would wait until it is up again.
+// The peak of the machine: the FMA rate of a loop that touches registers alone, on the best target of this CPU, in a
+// slice of some 50 microseconds. Taken right after a call it runs at the clock that the call left: cores with AVX-512
+// lower their clock under products, and a loop of milliseconds would wait until it is up again.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bench/peak.cpp"

@@ -24,7 +24,8 @@ auto at(const View& view, index_t batch, index_t token) {
          (batch * view.stride(0) + token * view.stride(1)) * dtype_bytes(view.dtype());
 }
 
-/// The [head, query, key] plane of sequence b of a broadcast view, which has elements of type E, or of any if E is void.
+/// The [head, query, key] plane of sequence b of a broadcast view, which has elements of type E, or of any if E is
+/// void.
 template <class E>
 kernels::Plane<const E> plane_of(const InputView<4>& view, index_t b) {
   if (!view) return {};
@@ -53,7 +54,7 @@ void set_band(const Mask& mask, index_t diagonal, kernels::HeadProblem<T>& s) {
 
 template <class T>
 kernels::HeadProblem<T> head_problem_of(const Problem& problem, const AttentionInput& input, const HeadGroups& groups,
-                             const Sequence& sequence, index_t b, index_t g, index_t num_rows) {
+                                        const Sequence& sequence, index_t b, index_t g, index_t num_rows) {
   const AttentionOptions& options = *problem.options;
   kernels::HeadProblem<T> s;
   s.heads = groups.of(g);
@@ -101,9 +102,9 @@ kernels::HeadProblem<T> head_problem_of(const Problem& problem, const AttentionI
   return s;
 }
 
-template kernels::HeadProblem<float> head_problem_of(const Problem&, const AttentionInput&, const HeadGroups&, const Sequence&,
-                                          index_t, index_t, index_t);
-template kernels::HeadProblem<double> head_problem_of(const Problem&, const AttentionInput&, const HeadGroups&, const Sequence&,
-                                           index_t, index_t, index_t);
+template kernels::HeadProblem<float> head_problem_of(const Problem&, const AttentionInput&, const HeadGroups&,
+                                                     const Sequence&, index_t, index_t, index_t);
+template kernels::HeadProblem<double> head_problem_of(const Problem&, const AttentionInput&, const HeadGroups&,
+                                                      const Sequence&, index_t, index_t, index_t);
 
 }  // namespace multihead

@@ -132,7 +132,7 @@ template <class T>
 struct DecodeArgs {
   const ForwardArgs<T>* kv_heads = nullptr;
   index_t num_kv_heads = 0;  // at most kMaxDecodeHeads
-  T* workspace = nullptr;  // decode_workspace() elements, 64-byte aligned
+  T* workspace = nullptr;    // decode_workspace() elements, 64-byte aligned
 };
 
 /// Row statistics: largest score, sum of exponentials, whether a key was visible.

@@ -207,7 +207,9 @@ TEST(Matmul, RefusesShapesThatDoNotFit) {
   EXPECT_EQ(test::error_of([&] { matmul(a.view(), b3.view(), wrong.view()); }),
             "matmul: c must be [m, n], got a=[2, 3], b=[4, 3], c=[2, 5]");
   Tensor<float, 2> turned({4, 2});
-  EXPECT_EQ(test::error_of([&] { matmul(a.view(), b3.view(), turned.view().permute({1, 0})); }),
+  EXPECT_EQ(test::error_of([&] {
+              matmul(a.view(), b3.view(), turned.view().permute({1, 0}));
+            }),
             "matmul: the last axis of c must be contiguous, got stride=2");
   EXPECT_EQ(test::error_of([&] { matmul(a.view(), b3.view(), c.view(), {.bias = bias.view()}); }),
             "matmul: bias must be [n], got bias=3, n=4");

@@ -107,7 +107,8 @@ void multiply(index_t m, index_t n, index_t k, Executor* threads) {
   Tensor<T, 2> c({m, n});
   matmul(a.view(), b.view(), c.view(), {.bias = bias.view(), .threads = threads});
   const PackedMatrix<T> packed(b.view(), threads);
-  matmul(a.view(), b.view(), c.view(), {.bias = bias.view(), .accumulate = true, .packed = &packed, .threads = threads});
+  matmul(a.view(), b.view(), c.view(),
+         {.bias = bias.view(), .accumulate = true, .packed = &packed, .threads = threads});
 }
 
 TEST_F(GuardedWorkspaces, OfProducts) {

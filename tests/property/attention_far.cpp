@@ -1,4 +1,5 @@
-// Every output beyond one group of query tiles and one segment of key tiles, where state is put away and taken up again.
+// Every output beyond one group of query tiles and one segment of key tiles, where state is put away and taken up
+// again.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -107,7 +108,8 @@ TEST(AttentionFar, RowsThatSeeTheirFirstKeyLate) {
   }
 }
 
-// A NaN or infinity in a value sends a tile through code of its own, which must rescale what is there as the other does.
+// A NaN or infinity in a value sends a tile through code of its own, which must rescale what is there as the other
+// does.
 TEST(AttentionFar, AValueThatIsNoNumberLeavesOtherRowsAndColumnsAlone) {
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
     for (const index_t queries : {5, 60, 600}) {
@@ -180,8 +182,7 @@ TEST(AttentionFar, GradientOfTheBiasOfMappedHeads) {
                             .causal = Causal::bottom_right,
                             .kv_heads = KvHeads::mapped},
                            run_seed());
-  for (const std::vector<index_t>& map :
-       {std::vector<index_t>{2, 0, 1, 0}, {1, 1, 1, 2}, {0, 2, 2, 1}, {2, 2, 2, 2}}) {
+  for (const std::vector<index_t>& map : {std::vector<index_t>{2, 0, 1, 0}, {1, 1, 1, 2}, {0, 2, 2, 1}, {2, 2, 2, 2}}) {
     problem.kv_head_of = map;
     expect_core_exact(problem);
   }

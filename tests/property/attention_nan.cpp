@@ -60,7 +60,9 @@ void expect_exact_after(const Change& change) {
 
 TEST(AttentionNonFinite, InTheBias) {
   for (const double number : {kNan, kInfinity}) {
-    expect_exact_after([&](AttentionProblem& p, index_t key) { p.bias.set({0, 1, p.config.seqlen_q - 1, key}, number); });
+    expect_exact_after([&](AttentionProblem& p, index_t key) {
+      p.bias.set({0, 1, p.config.seqlen_q - 1, key}, number);
+    });
   }
 }
 

@@ -46,8 +46,7 @@ TEST(AttentionWide, AnyDiagonalAndWindow) {
 
 TEST(AttentionWide, ADiagonalFarAwayHidesNothing) {
   for (const index_t offset : {index_t{1} << 61, kMost}) {
-    const Means seen =
-        means(1, {1, 2, 6}, {.mask = {.causal = Causal::at_offset, .diagonal_offset = {&offset, {1}}}});
+    const Means seen = means(1, {1, 2, 6}, {.mask = {.causal = Causal::at_offset, .diagonal_offset = {&offset, {1}}}});
     expect_near(seen.out, {3});
   }
 }

@@ -77,10 +77,10 @@ std::string AttentionConfig::text() const {
   text << "B" << batch << " Sq" << seqlen_q << " Skv" << seqlen_kv << " H" << num_heads << " D" << head_dim << " Dv"
        << head_dim_v << " " << dtype_name(dtype) << " mixture=" << int(mixture) << " arrangement=" << int(arrangement)
        << " values=" << int(values) << " scale=" << int(scale) << " softcap=" << optional(softcap)
-       << " bias=" << int(bias) << " of " << dtype_name(bias_dtype) << " alibi=" << alibi << " causal=" << int(causal) << " offsets=" << int(offsets)
-       << " left=" << optional(window_left) << " right=" << optional(window_right) << " visible=" << int(visible)
-       << " lengths=" << int(lengths) << " sinks=" << int(sinks) << " dropout=" << dropout
-       << " kv_heads=" << int(kv_heads) << " probs=" << int(probs) << " dlse=" << dlse;
+       << " bias=" << int(bias) << " of " << dtype_name(bias_dtype) << " alibi=" << alibi << " causal=" << int(causal)
+       << " offsets=" << int(offsets) << " left=" << optional(window_left) << " right=" << optional(window_right)
+       << " visible=" << int(visible) << " lengths=" << int(lengths) << " sinks=" << int(sinks)
+       << " dropout=" << dropout << " kv_heads=" << int(kv_heads) << " probs=" << int(probs) << " dlse=" << dlse;
   return text.str();
 }
 

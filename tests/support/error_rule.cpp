@@ -42,8 +42,8 @@ BackwardResult backward_deviations(const AttentionProblem& problem, const Forwar
   return problem.backward({{}, backward}, saved, DType::f64);
 }
 
-/// Rows of equal scores round alike: over n of them errors add up to n times one, not to the root of n. The largest such
-/// n, by the saved statistics of rows that see a key: 1 for random scores, all rows for a scale of 0, many where a
+/// Rows of equal scores round alike: over n of them errors add up to n times one, not to the root of n. The largest
+/// such n, by the saved statistics of rows that see a key: 1 for random scores, all rows for a scale of 0, many where a
 /// softcap has flattened the scores.
 double rows_alike(const ForwardResult& truth) {
   std::map<std::pair<double, double>, int> count;
@@ -84,8 +84,8 @@ struct Judge {
         continue;
       }
       const double error = std::abs(x[n] - t[n]);
-      const double allowed =
-          factor * plain_error + kDeviations * std::sqrt(rows) * s[n] + std::max(half_unit * std::abs(t[n]), half_smallest);
+      const double allowed = factor * plain_error + kDeviations * std::sqrt(rows) * s[n] +
+                             std::max(half_unit * std::abs(t[n]), half_smallest);
       ASSERT_TRUE(error <= allowed) << name << " element " << n << " is " << x[n] << ", not " << t[n] << ": error "
                                     << error << ", largest plain error " << plain_error << ", deviation " << s[n]
                                     << ": " << problem.config.text();

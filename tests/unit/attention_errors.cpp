@@ -206,7 +206,9 @@ TEST_F(AttentionErrors, Scalars) {
   for (const double scale : {1e39, -1e39, 1e-39}) {
     refuse([&] { options.scale = scale; },
            "ShapeError attention_forward: a scale other than 0 must have a size that f32 arithmetic holds, got scale=" +
-               std::string(scale == 1e39 ? "1e+39" : scale == 1e-39 ? "1e-39" : "-1e+39") +
+               std::string(scale == 1e39    ? "1e+39"
+                           : scale == 1e-39 ? "1e-39"
+                                            : "-1e+39") +
                ", smallest=1.1754943508222875e-38, largest=3.4028234663852886e+38; f64 q takes any");
   }
   for (const double softcap : {1e39, 1e-300}) {

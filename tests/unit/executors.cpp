@@ -1,7 +1,5 @@
 // Results are the same bits for any executor, however it spreads its tasks, and for the floating-point modes of the
 // caller whichever thread a task runs in.
-#include "multihead/threads.hpp"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -14,6 +12,7 @@
 #include "multihead/matmul.hpp"
 #include "multihead/nn/feed_forward.hpp"
 #include "multihead/packed_matrix.hpp"
+#include "multihead/threads.hpp"
 #include "tests/support/attention_problem.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/support/layer_problem.hpp"

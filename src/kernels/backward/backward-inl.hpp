@@ -100,8 +100,8 @@ struct BackwardBlock {
     tile.all = {origin, 0, std::min(args.key_end - origin, kKeysPerTile)};
     tile.k_rows = LoadTile(problem.k, problem.pages, problem.pages.k_page_stride, problem.head_dim, problem.copy_keys,
                            tile.all, layout.keys(p));
-    tile.v_rows = LoadTile(problem.v, problem.pages, problem.pages.v_page_stride, problem.head_dim_v, problem.copy_values,
-                           tile.all, layout.values(p));
+    tile.v_rows = LoadTile(problem.v, problem.pages, problem.pages.v_page_stride, problem.head_dim_v,
+                           problem.copy_values, tile.all, layout.values(p));
     tile.keys_finite = AllFinite<T>(tile.k_rows, 0, tile.all.end, problem.head_dim);
     tile.round_end = -1;
     tile.has_sums = false;
@@ -135,8 +135,7 @@ struct BackwardBlock {
   HWY_INLINE bool Skip(index_t first, index_t num_rows, index_t begin, index_t end) const {
     const QueryRange queries = QueriesOf(problem, first, num_rows);
     if (!QueryByQuery(problem) && queries.end - queries.begin < num_rows) return false;  // rows of two heads
-    return problem.banded &&
-           (queries.begin + problem.band_begin >= end || queries.end - 1 + problem.band_end <= begin);
+    return problem.banded && (queries.begin + problem.band_begin >= end || queries.end - 1 + problem.band_end <= begin);
   }
 
   HWY_INLINE void Pair(index_t p, index_t slot, index_t first) {
@@ -163,7 +162,8 @@ struct BackwardBlock {
       SumRun(p, kTileLanes<T>);
       BeginSums(p);
       const ScoreModifier<T> modifier = gradient.Modifier(keys);
-      AddVisibleRows(modifier, keys, num_rows, pair.dropped, gradient.dout_rows, problem.head_dim_v, layout.round_dv(p));
+      AddVisibleRows(modifier, keys, num_rows, pair.dropped, gradient.dout_rows, problem.head_dim_v,
+                     layout.round_dv(p));
       AddVisibleRows(modifier, keys, num_rows, pair.ds, gradient.q_rows, problem.head_dim, layout.round_dk(p));
     }
     if (num_rows < kTileLanes<T>) EndRound(p, num_rows);

@@ -57,7 +57,8 @@ void BiasGradient(const BiasGradientArgs<T>& args) {
   gradient.Load(args.first_row, args.num_rows, 0, false);
   const KeyRange keys = gradient.Range(args.origin, 0, std::min(problem.seqlen_kv - args.origin, kKeysPerTile));
   if (keys.begin >= keys.end) return;
-  const auto k = LoadTile(problem.k, problem.pages, index_t{0}, problem.head_dim, problem.copy_keys, keys, layout.keys(0));
+  const auto k =
+      LoadTile(problem.k, problem.pages, index_t{0}, problem.head_dim, problem.copy_keys, keys, layout.keys(0));
   const auto v =
       LoadTile(problem.v, problem.pages, index_t{0}, problem.head_dim_v, problem.copy_values, keys, layout.values(0));
   const bool any = WithNumVectors(gradient.lanes.num_vectors, [&](auto count) HWY_ATTR {

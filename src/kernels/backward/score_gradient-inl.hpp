@@ -2,7 +2,8 @@
 //
 //   P  = exp(S - max) / sum                    (3), computed again as in the forward
 //   dP = keep * (V dO^T)                       (7), inverts O += keep P V of the forward
-//   dS = P * (dP - delta)                      (9), inverts the softmax; hidden pairs exactly 0, whatever their slots hold
+//   dS = P * (dP - delta)                      (9), inverts the softmax; hidden pairs exactly 0, whatever their slots
+//   hold
 //
 // Tiles are [key][lane], as in the forward.
 
@@ -54,15 +55,15 @@ HWY_INLINE void LoadRows(const ConstRows& from, const Lanes<T>& lanes, index_t w
   });
 }
 
-/// The rows of the lanes where they lie in memory, if products can read them there: all have weight, they are whole vectors
-/// of T, and they are at most 1 KB apart; otherwise a copy at `to`.
+/// The rows of the lanes where they lie in memory, if products can read them there: all have weight, they are whole
+/// vectors of T, and they are at most 1 KB apart; otherwise a copy at `to`.
 template <class T>
 HWY_INLINE TileRows<T> RowsAsTheyLie(const ConstRows& from, const Lanes<T>& lanes, index_t width, const T* weight,
                                      T* to) {
   constexpr index_t kNear = 1024 / sizeof(T);
   const index_t last = lanes.num_rows - 1;
-  bool direct = from.dtype == kDType<T> && width % kVectorLanes<T> == 0 &&
-                from.token_stride > 0 && from.token_stride < kNear && lanes.head[0] == lanes.head[last] &&
+  bool direct = from.dtype == kDType<T> && width % kVectorLanes<T> == 0 && from.token_stride > 0 &&
+                from.token_stride < kNear && lanes.head[0] == lanes.head[last] &&
                 lanes.query[last] - lanes.query[0] == last;
   for (index_t n = 0; n < lanes.num_rows; ++n) direct = direct && weight[n] != T{0};
   if (direct) {
@@ -145,8 +146,8 @@ struct ScoreGradient {
       Product<NV>(keys.end - keys.begin, problem.head_dim, k.data + keys.begin * k.stride, k.stride, One(),
                   layout.queries, Fixed<kRow>(), to.probs + at, kRow, SetZero(), Nothing());
     }
-    Product<NV>(keys.end - keys.begin, problem.head_dim_v, v.data + keys.begin * v.stride, v.stride, One(), layout.douts,
-                Fixed<kRow>(), to.ds + at, kRow, SetZero(), Nothing());
+    Product<NV>(keys.end - keys.begin, problem.head_dim_v, v.data + keys.begin * v.stride, v.stride, One(),
+                layout.douts, Fixed<kRow>(), to.ds + at, kRow, SetZero(), Nothing());
     const auto weigh = [&](const auto& modify, const auto& hide) HWY_ATTR {
       if (problem.dropout_threshold == 0) {
         Weigh<NV, true>(keys, to, modify, hide);
@@ -161,12 +162,13 @@ struct ScoreGradient {
       weigh(same, same);
     } else {
       const ScoreModifier<T> modifier = Modifier(keys);
-      weigh([&](auto d, auto s, index_t j, index_t n) HWY_ATTR {
-              const CapSource source{modifier.At(j, n), layout.cap};
-              return ModifiedScore(d, s, source, Visible(d, source));
-            },
-            [&](auto d, auto x, index_t j, index_t n)
-                HWY_ATTR { return hn::IfThenElseZero(Visible(d, modifier.At(j, n)), x); });
+      weigh(
+          [&](auto d, auto s, index_t j, index_t n) HWY_ATTR {
+            const CapSource source{modifier.At(j, n), layout.cap};
+            return ModifiedScore(d, s, source, Visible(d, source));
+          },
+          [&](auto d, auto x, index_t j, index_t n)
+              HWY_ATTR { return hn::IfThenElseZero(Visible(d, modifier.At(j, n)), x); });
       if (args.dslopes != nullptr) SumSlopes(modifier, keys, NV, to);
     }
     return true;

@@ -95,7 +95,8 @@ HWY_NOINLINE void ValueRows(const ScatteredRows<S>& values, index_t begin, index
 /// acc += p v over keys [begin, end) of a tile, in their order.
 template <class T, class S>
 HWY_INLINE void AddValues(const ScatteredRows<S>& values, index_t begin, index_t end, const T* HWY_RESTRICT p,
-                          index_t p_row, index_t num_rows, T* HWY_RESTRICT acc, index_t acc_row, Prefetcher& prefetcher) {
+                          index_t p_row, index_t num_rows, T* HWY_RESTRICT acc, index_t acc_row,
+                          Prefetcher& prefetcher) {
   index_t n = 0;
   const auto rows = [&](auto count) HWY_ATTR {
     constexpr int kCount = decltype(count)::value;

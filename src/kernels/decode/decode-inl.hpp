@@ -7,8 +7,9 @@
 //     P[row][key] = exp(S - max), sum += P
 //     O[row][:]   = O * factor + P V             AddValues
 //
-// Few rows cannot fill the lanes of the tile kernel, and reading memory takes most of the time: each key and value is read once
-// for all rows of its group, where it lies. Key tiles are outer and heads inner: a cache of [S, Hkv, D] is one stream.
+// Few rows cannot fill the lanes of the tile kernel, and reading memory takes most of the time: each key and value is
+// read once for all rows of its group, where it lies. Key tiles are outer and heads inner: a cache of [S, Hkv, D] is
+// one stream.
 
 #if defined(MULTIHEAD_KERNELS_DECODE_DECODE_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_DECODE_DECODE_INL
@@ -180,7 +181,8 @@ struct DecodeChunk {
       }
       state.sum[n] += hn::GetLane(hn::SumOfLanes(d, sum));
       if (head.probs.data == nullptr) continue;
-      if (T* to = ProbsRow(head, lanes[h], n)) std::copy(row + keys.begin, row + keys.end, to + keys.origin + keys.begin);
+      if (T* to = ProbsRow(head, lanes[h], n))
+        std::copy(row + keys.begin, row + keys.end, to + keys.origin + keys.begin);
       layout.history(h, HistoryTile(keys.origin))[n] = state.shift[n];
     }
     if (head.problem.dropout_threshold == 0) return;

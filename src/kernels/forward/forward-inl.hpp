@@ -44,8 +44,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 struct ForwardBlock {
   static constexpr Fixed<kTileLanes<T>> kRow{};
-  static constexpr index_t kFarTiles = 8;                 // query tiles whose packed rows do not stay near
-  static constexpr index_t kCut = 8;                      // keys that vectors are left out for at a time
+  static constexpr index_t kFarTiles = 8;  // query tiles whose packed rows do not stay near
+  static constexpr index_t kCut = 8;       // keys that vectors are left out for at a time
   const ForwardArgs<T>& args;
   const HeadProblem<T>& problem;
   BlockLayout<T> layout;
@@ -118,7 +118,8 @@ struct ForwardBlock {
           const bool same_keys = t + 1 < end_tile;
           const index_t next_origin = same_keys ? origin : origin + kKeysPerForwardTile;
           if (next_origin < end) {
-            prefetch.Bias(same_keys ? t + 1 : first_tile, next_origin, std::min(next_origin + kKeysPerForwardTile, last));
+            prefetch.Bias(same_keys ? t + 1 : first_tile, next_origin,
+                          std::min(next_origin + kKeysPerForwardTile, last));
           }
         }
         prefetch.lines.Spread((keys.end - keys.begin + problem.head_dim_v) / kRowsPerBlock<kNumVectors>);
@@ -161,8 +162,8 @@ struct ForwardBlock {
     slot.keys = {origin, std::max(first - origin, index_t{0}), std::min(last - origin, kKeysPerForwardTile)};
     slot.k_rows = LoadTile(problem.k, problem.pages, problem.pages.k_page_stride, problem.head_dim, problem.copy_keys,
                            slot.keys, layout.keys(index));
-    slot.v_rows = LoadTile(problem.v, problem.pages, problem.pages.v_page_stride, problem.head_dim_v, problem.copy_values,
-                           slot.keys, layout.values(index));
+    slot.v_rows = LoadTile(problem.v, problem.pages, problem.pages.v_page_stride, problem.head_dim_v,
+                           problem.copy_values, slot.keys, layout.values(index));
     slot.values_finite = KeySlot<T>::Finite::unknown;
   }
 

@@ -41,8 +41,8 @@ HWY_NOINLINE T* KeepProbs(const ForwardArgs<T>& args, const BlockLayout<T>& layo
   return layout.spare_tile();
 }
 
-/// Writes the rows of a finished query tile: its tiles of P, rescaled from the running maximum of their time to the final
-/// one, times last[lane]; zero in key tiles that were never computed and for keys past the sequence.
+/// Writes the rows of a finished query tile: its tiles of P, rescaled from the running maximum of their time to the
+/// final one, times last[lane]; zero in key tiles that were never computed and for keys past the sequence.
 template <class T>
 HWY_NOINLINE void FinishProbs(const ForwardArgs<T>& args, const BlockLayout<T>& layout, const Lanes<T>& lanes,
                               index_t t, const T* last) {

@@ -1,8 +1,8 @@
 // The projection product: rows of A against one packed panel of lanes.
 //
-// Which matrix lies in the lanes is the caller's choice: the result leaves as rows (c_lane = 1), or transposed (c_row = 1).
-// Each element is one sum in order of k whichever way it is computed, so the choice changes no bit. What is
-// added to c is summed first and added as a whole: a long sum is one of pieces of k.
+// Which matrix lies in the lanes is the caller's choice: the result leaves as rows (c_lane = 1), or transposed (c_row =
+// 1). Each element is one sum in order of k whichever way it is computed, so the choice changes no bit. What is added
+// to c is summed first and added as a whole: a long sum is one of pieces of k.
 
 #if defined(MULTIHEAD_KERNELS_PRODUCT_MATMUL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_PRODUCT_MATMUL_INL

@@ -6,7 +6,8 @@
 // 4e-16. e^x (f32) is within 2.3e-7 + 2e-8 |x|: with FMA x log2 e - n is rounded once, so what grows with |x| is the
 // error of log2 e as a float; without FMA it is 1.2e-7 |x|. tests/core/exp.cpp holds them all, on every target.
 // Range: x <= 127 (f32), 1023 (f64). Below -126 (-1022) 2^x is exactly 0, for -infinity too; NaN gives NaN.
-// Arguments below the range, -infinity among them, take no part in the arithmetic: no flag of the CPU is raised for them.
+// Arguments below the range, -infinity among them, take no part in the arithmetic: no flag of the CPU is raised for
+// them.
 
 #if defined(MULTIHEAD_KERNELS_SIMD_EXP_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_SIMD_EXP_INL

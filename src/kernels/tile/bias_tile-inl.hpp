@@ -62,7 +62,7 @@ HWY_INLINE void BiasRow(const HeadProblem<T>& problem, const Lanes<T>& lanes, in
   if (problem.bias.data != nullptr) {
     WithBias(problem, [&](const auto& plane) HWY_ATTR {
       LoadPlaneKeys(PlaneRow(plane, lanes, n, keys) + keys.begin * plane.key_stride, plane.key_stride,
-               keys.end - keys.begin, out + keys.begin);
+                    keys.end - keys.begin, out + keys.begin);
     });
   } else {
     std::fill(out + keys.begin, out + keys.end, T{0});
@@ -77,8 +77,8 @@ HWY_INLINE void BiasRow(const HeadProblem<T>& problem, const Lanes<T>& lanes, in
   }
 }
 
-/// The rows of a plane that belong to the first `count` lanes of a tile, from key keys.begin on. Keys that lie apart, or are of another
-/// type, are copied to `copies`, kKeysPerForwardTile numbers per lane.
+/// The rows of a plane that belong to the first `count` lanes of a tile, from key keys.begin on. Keys that lie apart,
+/// or are of another type, are copied to `copies`, kKeysPerForwardTile numbers per lane.
 template <class S, class E, class T>
 HWY_INLINE void PlaneRows(const Plane<const S>& plane, const Lanes<T>& lanes, index_t count, const KeyRange& keys,
                           E* copies, const E** rows) {

@@ -18,7 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Factor of the accumulated values of rows: 1/sum; 0 for a row without visible key; NaN where all scores are -infinity.
+/// Factor of the accumulated values of rows: 1/sum; 0 for a row without visible key; NaN where all scores are
+/// -infinity.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V InverseSums(D d, V max, V sum, V seen) {
   using T = hn::TFromD<D>;

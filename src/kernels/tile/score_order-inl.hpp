@@ -2,10 +2,11 @@
 //
 //   s = softcap(s)     s += bias     s -= slope * |position - key|     hidden: s = -infinity
 //
-// A form (scores-inl.hpp: lanes are queries; row_scores-inl.hpp: lanes are keys) gives the numbers of a vector of scores as a
-// source, an object with these members, inlined away:
+// A form (scores-inl.hpp: lanes are queries; row_scores-inl.hpp: lanes are keys) gives the numbers of a vector of
+// scores as a source, an object with these members, inlined away:
 //
-//   HasSoftcap(), HasBias(), HasAlibi()       the same for all scores of a call; a source that never has one leaves out its
+//   HasSoftcap(), HasBias(), HasAlibi()       the same for all scores of a call; a source that never has one leaves out
+//   its
 //                                             members
 //   Cap(d, s)                                 s under the softcap
 //   Bias(d), Slope(d), Position(d), Key(d)    vectors; a bias of -infinity hides

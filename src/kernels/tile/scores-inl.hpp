@@ -130,8 +130,8 @@ struct BiasSource {
   }
 };
 
-/// End of the product with keys that need nothing but their bias: what ScoreModifier::Apply would do, while the scores are in
-/// registers. Raises max and seen.
+/// End of the product with keys that need nothing but their bias: what ScoreModifier::Apply would do, while the scores
+/// are in registers. Raises max and seen.
 template <class T>
 struct ApplyBias {
   const T* bias;   // of the product's first row

@@ -22,8 +22,8 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Keys of a tile of the forward. Sixteen lanes want 256: their P no longer fits the L1, but the L2 is quick enough, and
-/// sums are loaded, rescaled and stored half as often.
+/// Keys of a tile of the forward. Sixteen lanes want 256: their P no longer fits the L1, but the L2 is quick enough,
+/// and sums are loaded, rescaled and stored half as often.
 inline constexpr index_t kKeysPerForwardTile = HWY_TARGET <= HWY_AVX3 ? 2 * kKeysPerTile : kKeysPerTile;
 
 /// Key tiles whose sums are added up before they go to the second level of long sums.
@@ -155,8 +155,8 @@ struct RunningSoftmax {
     }
   }
 
-  /// Takes in the largest scores of a key tile: m' and f of (6). Afterwards factor[lane] converts sums over earlier keys to
-  /// the new maximum; false when all factors are 1.
+  /// Takes in the largest scores of a key tile: m' and f of (6). Afterwards factor[lane] converts sums over earlier
+  /// keys to the new maximum; false when all factors are 1.
   HWY_INLINE bool Raise(const T* HWY_RESTRICT tile_max, int num_vectors, T* HWY_RESTRICT factor) {
     const Tag<T> d;
     const auto none = hn::Set(d, -kInfinity<T>);

@@ -1,5 +1,5 @@
-// Writes a page of made-up maps: make_page CASE FILE [TOKENS]. tests/report/test_*.py open it in a browser and knows the
-// same formulas. Every case is made without a model, so that what is tested is the page alone.
+// Writes a page of made-up maps: make_page CASE FILE [TOKENS]. tests/report/test_*.py open it in a browser and knows
+// the same formulas. Every case is made without a model, so that what is tested is the page alone.
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -173,10 +173,18 @@ Page unseen() {
   page.report.title = "unseen\u202e";
   page.report.text = "a text\u2066 with a\nline end";
   page.report.notes = {"a note\u200b"};
-  for (const char* text : {"a\u0001b", "\u0085", "\u007f", "\u00a0", "x\u00ad", "\u034f", "\u061c", "\u115f", "\u180e",
-                           "\u200b", "\u200d", "\u202a", "\u202e", "\u2066", "\u2069", "\u2028", "\u2800", "\u3000",
-                           "\u3164", "\ufe0f", "\ufeff", "\U000e0041", "\ue000", "\ufffe", "\t", " ", "",
-                           "👩‍🍳", "❤️", "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", "👩\u200d", "é", "\u0301", "שלום"}) {
+  for (const char* text : {"a\u0001b",    "\u0085",  "\u007f",
+                           "\u00a0",      "x\u00ad", "\u034f",
+                           "\u061c",      "\u115f",  "\u180e",
+                           "\u200b",      "\u200d",  "\u202a",
+                           "\u202e",      "\u2066",  "\u2069",
+                           "\u2028",      "\u2800",  "\u3000",
+                           "\u3164",      "\ufe0f",  "\ufeff",
+                           "\U000e0041",  "\ue000",  "\ufffe",
+                           "\t",          " ",       "",
+                           "👩‍🍳", "❤️",       "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+                           "👩\u200d",    "é",       "\u0301",
+                           "שלום"}) {
     page.report.queries.tokens.push_back({.text = text});
   }
   add_layers(page, 1, 1);
