@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "multihead/report.hpp"
 #include "multihead/safetensors.hpp"
 #include "multihead/sentence_embedding.hpp"
+#include "multihead/text_encoder.hpp"
 #include "multihead/tokenizer.hpp"
 
 using namespace multihead;
@@ -23,6 +25,7 @@ extern const float *q_data, *k_data, *v_data;
 extern const void *address;
 extern std::vector<float> numbers;
 extern std::vector<index_t> shape, stride;
+extern const std::filesystem::path folder;
 extern Tensor<float, 2> tensor;
 extern Tensor<float, 4> q, k, v, out;
 extern MultiHeadAttention<float> layer;

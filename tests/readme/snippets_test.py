@@ -76,7 +76,9 @@ def main():
             if is_program:
                 units.append(place + code)
             else:
-                joined.append(f"void snippet_{number}() {{\n{place}{code}}}")
+                headers = re.findall(r"^ *(#include .*)$", code, re.MULTILINE)
+                code = re.sub(r"^ *#include .*$", "", code, flags=re.MULTILINE)
+                joined += headers + [f"void snippet_{number}() {{\n{place}{code}}}"]
         failed = False
         for number, text in enumerate(units + ["\n".join(joined) + "\n"]):
             unit = pathlib.Path(folder) / f"snippets_{number}.cpp"
