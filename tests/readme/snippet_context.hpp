@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <span>
 #include <vector>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include "multihead/encoder.hpp"
 #include "multihead/lens.hpp"
