@@ -14,6 +14,8 @@
 
 #include "multihead/any_view.hpp"
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"  // ranks and axes are int, those of std::array are not
 namespace multihead {
 
 namespace detail {
@@ -98,3 +100,4 @@ class BroadcastOutput : public detail::Broadcast<OutputView, void> {
 };
 
 }  // namespace multihead
+#pragma GCC diagnostic pop

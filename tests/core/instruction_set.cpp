@@ -33,6 +33,9 @@ TEST_F(InstructionSet, TheBestRunsUnlessAnotherIsChosen) {
   const std::vector<std::string> names = instruction_sets();
   ASSERT_FALSE(names.empty());
   EXPECT_EQ(instruction_set(), names.front());
+  for (const char* const left_out : {"SSSE3", "SVE", "SVE2", "SVE_256", "SVE2_128", "RVV"}) {
+    EXPECT_EQ(std::count(names.begin(), names.end(), left_out), 0) << left_out;
+  }
   for (const std::string& name : names) {
     set_instruction_set(name);
     EXPECT_EQ(instruction_set(), name);

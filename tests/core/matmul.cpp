@@ -107,6 +107,12 @@ TEST(Matmul, AnyNumberOfRowsGivesTheBitsOfAll) {
     const TensorView<const float, 1> bias = biases.view().permute({1, 0})[1];
     Tensor<float, 2> all({kAll, n});
     matmul(a, b, all.view(), {.bias = bias});
+    // c + a b^T: each slab of k is summed from zero and added as a whole.
+    Tensor<float, 2> all_added({kAll, n});
+    for (index_t i = 0; i < kAll; ++i) {
+      for (index_t j = 0; j < n; ++j) all_added(i, j) = bias(j);
+    }
+    matmul(a, b, all_added.view(), {.accumulate = true});
     const PackedMatrix<float> packed(b, &threads);
     Tensor<float, 2> of_packed({kAll, n});
     matmul(a, b, of_packed.view(), {.bias = bias, .packed = &packed, .threads = &threads});
@@ -121,13 +127,13 @@ TEST(Matmul, AnyNumberOfRowsGivesTheBitsOfAll) {
       matmul(a.slice(0, first, first + m), b, few.view(), {.bias = bias, .packed = &packed});
       ASSERT_EQ(std::memcmp(few.data(), &all(first, 0), sizeof(float) * static_cast<std::size_t>(m * n)), 0)
           << "packed, m=" << m << " n=" << n << " k=" << k;
-      // The same sums by way of accumulation, into rows that do not follow one another.
+      // Accumulated, into rows that do not follow one another.
       for (index_t i = 0; i < m; ++i) {
         for (index_t j = 0; j < n; ++j) added(i, j) = bias(j);
       }
       matmul(a.slice(0, first, first + m), b, added.view().slice(1, 0, n), {.accumulate = true});
       for (index_t i = 0; i < m; ++i) {
-        ASSERT_EQ(std::memcmp(&added(i, 0), &all(first + i, 0), sizeof(float) * static_cast<std::size_t>(n)), 0);
+        ASSERT_EQ(std::memcmp(&added(i, 0), &all_added(first + i, 0), sizeof(float) * static_cast<std::size_t>(n)), 0);
         ASSERT_EQ(added(i, n), 0.0f);
       }
     }

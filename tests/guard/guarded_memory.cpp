@@ -9,7 +9,7 @@
 #include <mutex>
 #include <new>
 
-#include "multihead/tensor.hpp"
+#include "multihead/memory.hpp"
 
 namespace multihead::test {
 namespace {
@@ -24,8 +24,8 @@ struct Pages {
 };
 std::mutex mutex;
 std::map<void*, Pages>& guarded() {
-  static std::map<void*, Pages> map;
-  return map;
+  static auto* const map = new std::map<void*, Pages>;  // for ever: the library lets go of its blocks at the very end
+  return *map;
 }
 
 void* new_guarded(std::size_t bytes, std::size_t alignment) {
@@ -62,17 +62,10 @@ void delete_aligned(void* data) {
   std::free(data);
 }
 
-/// The library keeps released blocks, 64 MiB of them, for requests of a similar size. One large block drives out the
-/// others, and is itself too large for what the tests ask for.
-void forget_kept_blocks() {
-  constexpr std::size_t kAlmostAll = (std::size_t{64} << 20) - (std::size_t{64} << 10);
-  detail::release(detail::allocate(kAlmostAll));
-}
-
 }  // namespace
 
 GuardedMemory::GuardedMemory() {
-  forget_kept_blocks();
+  release_kept_memory();  // blocks from before would have no page behind them
   guarding = true;
 }
 GuardedMemory::~GuardedMemory() { guarding = false; }

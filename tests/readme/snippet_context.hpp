@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <span>
 #include <vector>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include "multihead/encoder.hpp"
 #include "multihead/lens.hpp"

@@ -130,6 +130,29 @@ class PageTest(unittest.TestCase):
         rows = page.locator(f"#{name} li").all()
         return [(row.locator(".label").inner_text(), float(row.locator(".number").inner_text())) for row in rows]
 
+    def place(self, page, canvas, call):
+        """Where on the screen something of a canvas is: {x, y}, or None."""
+        found = page.evaluate(f"window.multiheadPage.{call}")
+        box = page.locator(canvas).bounding_box()
+        return found and {"x": box["x"] + found["x"], "y": box["y"] + found["y"]}
+
+    def move_to(self, page, place):
+        page.mouse.move(place["x"], place["y"])
+        self.rest(page)
+
+    def press(self, page, *keys):
+        for key in keys:
+            page.keyboard.press(key)
+            self.rest(page)
+
+    def readout(self, page):
+        return self.text(page, "#readout")
+
+    def inside(self, page, box, selector):
+        """Whether an element lies within the window of a scroll box."""
+        outer, inner = page.locator(box).bounding_box(), page.locator(selector).bounding_box()
+        return outer["y"] - 1 <= inner["y"] and inner["y"] + inner["height"] <= outer["y"] + outer["height"] + 1
+
     def token(self, page, index):
         return page.locator("#text .token").nth(index)
 

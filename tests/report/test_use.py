@@ -1,47 +1,17 @@
 #!/usr/bin/env python3
-"""What a person does with the page, by mouse, finger, keyboard, address, screen reader and printer.
+"""What a person does with the page by mouse, and where things are: zoom, pins, lists, layout.
 
     test_use.py MAKE_PAGE [GROUP...]
 """
 
 import json
-import pathlib
 import re
-import subprocess
-import sys
-import unicodedata
 
 import page_test
-from colours import contrast, channels, variables
 from page_test import PageTest
 
 
-class UseTest(PageTest):
-    def place(self, page, canvas, call):
-        """Where on the screen something of a canvas is: {x, y}, or None."""
-        found = page.evaluate(f"window.multiheadPage.{call}")
-        box = page.locator(canvas).bounding_box()
-        return found and {"x": box["x"] + found["x"], "y": box["y"] + found["y"]}
-
-    def move_to(self, page, place):
-        page.mouse.move(place["x"], place["y"])
-        self.rest(page)
-
-    def press(self, page, *keys):
-        for key in keys:
-            page.keyboard.press(key)
-            self.rest(page)
-
-    def readout(self, page):
-        return self.text(page, "#readout")
-
-    def inside(self, page, box, selector):
-        """Whether an element lies within the window of a scroll box."""
-        outer, inner = page.locator(box).bounding_box(), page.locator(selector).bounding_box()
-        return outer["y"] - 1 <= inner["y"] and inner["y"] + inner["height"] <= outer["y"] + outer["height"] + 1
-
-
-class Zoom(UseTest):
+class Zoom(PageTest):
     def cell_size(self, page):
         return page.evaluate("window.multiheadPage.placeOfCell(0, 1).x - window.multiheadPage.placeOfCell(0, 0).x")
 
@@ -105,7 +75,7 @@ class Zoom(UseTest):
         self.assertEqual(self.readout(page), before)
 
 
-class Pin(UseTest):
+class Pin(PageTest):
     def check_in_view(self, page, index):
         """The pinned query and its strongest link are in sight in text, lines and map."""
         self.assertTrue(self.inside(page, "#text", f"#text .token >> nth={index}"), "text")
@@ -178,7 +148,7 @@ class Pin(UseTest):
         self.assertEqual(self.readout(page), f"“dort” (2) → “asleep” (3): {6 / 25:.6f}, pinned: Esc lets go")
 
 
-class Lists(UseTest):
+class Lists(PageTest):
     def test_every_token_has_its_position(self):
         page = self.open("cross", address="#query=0")
         self.assertEqual(page.locator("#reads .who").all_inner_texts(), [". 4", "asleep 3", "is 2", "cat 1", "the 0"])
@@ -224,7 +194,7 @@ class Lists(UseTest):
         self.assertFalse([text for text in seen if re.fullmatch("0\\.0+", text)])
 
 
-class Layout(UseTest):
+class Layout(PageTest):
     def test_the_map_is_in_view_when_a_head_of_the_last_layer_is_opened(self):
         for width, height in [(1600, 1000), (1400, 720), (1000, 800), (768, 1024), (390, 800)]:
             page = self.open("deep", context=self.context(width, height))
@@ -258,325 +228,6 @@ class Layout(UseTest):
                           ("ArrowUp", (2, 1)), ("ArrowLeft", (2, 0)), ("ArrowDown", (3, 0)), ("ArrowRight", (3, 2))]:
             self.press(page, key)
             self.assertEqual(self.head(page), head, key)
-
-
-class Keyboard(UseTest):
-    def test_arrows_belong_to_the_box_or_control_that_has_the_focus(self):
-        page = self.open("long")
-        for box in ("#text", "#lines-box"):
-            page.locator(box).focus()
-            before = page.evaluate("box => document.querySelector(box).scrollTop", box)
-            page.keyboard.press("ArrowDown")
-            self.until(page, f"document.querySelector('{box}').scrollTop > {before}")
-            self.press(page, "ArrowRight")
-            self.assertEqual(self.head(page), (0, 0), box)
-        for control in ("#scale-linear", "#head-after", "#zoom-in", "#reads .entry >> nth=0"):
-            page.locator(control).focus()
-            self.press(page, "ArrowRight")
-            self.assertEqual(self.head(page), (0, 0), control)
-        page.locator("#heads-keys").focus()
-        self.press(page, "ArrowRight")
-        self.assertEqual(self.head(page), (0, 1), "the small maps are what arrows are for")
-
-    def test_after_a_click_arrows_change_heads_again(self):
-        page = self.open("medium")
-        head = 0
-        for selector in ("#scale-linear", "#text .token >> nth=3", "#reads .entry >> nth=0", "#zoom-fit"):
-            page.locator(selector).click()
-            self.press(page, "ArrowRight")
-            head += 1
-            self.assertEqual(self.head(page), (0, head), selector)
-
-    def test_letters_can_be_switched_off(self):
-        page = self.open("medium")
-        self.press(page, "?")
-        page.locator("#letters").click()
-        page.locator("#help button").click()
-        for key in "rtsw?]":
-            self.press(page, key)
-        self.assertNotIn("linear", page.url)
-        self.assertFalse(page.locator("#help").is_visible())
-        self.press(page, "ArrowRight")
-        self.assertEqual(self.head(page), (0, 1))
-
-    def test_everything_with_the_focus_shows_it(self):
-        page = self.open("long", address="#query=4")
-        seen = set()
-        for _ in range(60):
-            page.keyboard.press("Tab")
-            found = page.evaluate("""() => {
-                const node = document.activeElement;
-                const style = getComputedStyle(node);
-                return [node.id || node.className || node.tagName, style.outlineStyle, parseFloat(style.outlineWidth)];
-            }""")
-            if found[0] == "BODY":
-                break
-            seen.add(found[0])
-            self.assertTrue(found[1] != "none" and found[2] >= 2, found)
-        self.assertLessEqual({"level-words", "scale-linear", "hide", "theme", "help-open", "heads-keys", "maps-own", "text",
-                              "head-after", "zoom-in", "lines-box", "matrix-svg", "token-after", "entry"}, seen)
-
-
-class Address(UseTest):
-    def test_every_part_is_restored(self):
-        pressed = lambda page, id: page.locator(f"#{id}").get_attribute("aria-pressed")
-        name = lambda page: self.readout(page)
-        theme = "document.documentElement.dataset.theme"
-        cases = [("layer=1&head=2", lambda page: self.head(page), (1, 2)),
-                 ("level=words", lambda page: pressed(page, "level-words"), "true"),
-                 ("hide=special", lambda page: pressed(page, "hide"), "true"),
-                 ("query=3", name, "Query “##able” (3), pinned: Esc lets go"),
-                 ("key=3", name, "Key “##able” (3), pinned: Esc lets go"),
-                 ("query=2&key=5", name, f"“##believ” (2) → “[SEP]” (5): {8 / 33:.6f}, pinned: Esc lets go"),
-                 ("scale=linear", lambda page: pressed(page, "scale-linear"), "true"),
-                 ("scale=root", lambda page: pressed(page, "scale-root"), "true"),
-                 ("maps=own", lambda page: pressed(page, "maps-own"), "true"),
-                 ("theme=dark", lambda page: page.evaluate(theme), "dark"),
-                 ("theme=light", lambda page: page.evaluate(theme), "light")]
-        for parts, read, expected in cases:
-            scheme = "dark" if parts == "theme=light" else "light"
-            page = self.open("words", scheme=scheme, address=f"#{parts}")
-            self.rest(page)
-            self.assertEqual(read(page), expected, parts)
-            self.assertLessEqual(set(parts.split("&")), set(page.url.partition("#")[2].split("&")), "and is written again")
-            page.reload()
-            page.wait_for_selector("html[data-heads]", state="attached")
-            self.rest(page)
-            self.assertEqual(read(page), expected, f"{parts} after a reload")
-
-    def test_what_is_done_is_written(self):
-        page = self.open("words")
-        for keys, part in [(["ArrowDown", "ArrowRight"], "layer=1&head=1"), (["w"], "level=words"), (["s"], "hide=special"),
-                           (["r"], "scale=linear"), (["m"], "maps=own"), (["t"], "theme=dark"), (["]"], "query=1")]:
-            self.press(page, *keys)
-            self.assertIn(part, page.url)
-        self.assertTrue(page.url.endswith("#layer=1&head=1&level=words&hide=special&query=1&scale=linear&maps=own&theme=dark"), page.url)
-
-    def test_a_changed_address_is_followed(self):
-        page = self.open("words")
-        self.press(page, "]")
-        page.evaluate("location.hash = '#layer=1&head=2&key=4&scale=linear'")
-        self.until(page, "document.getElementById('head-name').textContent === 'Layer 1, head 2'")
-        self.rest(page)
-        self.assertEqual(self.readout(page), "Key “story” (4), pinned: Esc lets go")
-        self.assertEqual(page.locator("#scale-linear").get_attribute("aria-pressed"), "true")
-        page.evaluate("location.hash = ''")
-        self.until(page, "document.getElementById('head-name').textContent === 'Layer 0, head 0'")
-
-    def test_the_back_button_goes_to_the_head_before(self):
-        page = self.open("words")
-        page.locator("#grid").click(position=page.evaluate("window.multiheadPage.placeOfHead(0, 2)"))
-        self.rest(page)
-        self.press(page, "ArrowDown")
-        for go, name in [(page.go_back, "Layer 0, head 2"), (page.go_back, "Layer 0, head 0"), (page.go_forward, "Layer 0, head 2")]:
-            go()
-            self.until(page, f"document.getElementById('head-name').textContent === '{name}'")
-
-    def test_nonsense_is_passed_over(self):
-        for address in ("#layer=9&head=9", "#layer=&head=", "#query=6", "#key=-1&query=1e9", "#query=x&theme=pink&scale=3&level=no&hide=1&maps=",
-                        "#%E0%A4%A", "#layer=1", "#head=2", "#query=0x2", "#__proto__=1&constructor=2"):
-            page = self.open("words", address=address)
-            self.rest(page)
-            self.assertEqual(self.head(page), (0, 0), address)
-            self.assertEqual(self.text(page, "#reads-name"), "Strongest links", address)
-            self.assertTrue(page.url.endswith("#layer=0&head=0&scale=root&maps=common"), page.url)
-
-    def test_theme_and_scale_are_kept_for_the_next_page(self):
-        context = self.context()
-        page = self.open("words", context=context)
-        self.press(page, "t", "r", "m")
-        page = self.open("cross", context=context)
-        self.assertIn("scale=linear&maps=own&theme=dark", page.url)
-        self.assertEqual(page.evaluate("document.documentElement.dataset.theme"), "dark")
-        page = self.open("four", context=context, address="#scale=root")
-        self.assertIn("scale=root&maps=own", page.url, "an address comes first")
-
-    def test_a_browser_that_keeps_nothing_is_no_fault(self):
-        for storage in ("{ get() { throw new DOMException('no', 'SecurityError'); } }", "{ get() { return null; } }",
-                        "{ get() { return { getItem() { return '[1, \"x\"'; }, setItem() { throw new Error('full'); } }; } }",
-                        "{ get() { return { getItem() { return '{\"theme\": 7, \"scale\": {}}'; }, setItem() {} }; } }"):
-            context = self.context()
-            context.add_init_script(f"Object.defineProperty(window, 'localStorage', {storage})")
-            page = self.open("words", context=context)
-            self.press(page, "t", "r")
-            self.assertIn("scale=linear&maps=common&theme=dark", page.url)
-
-    def test_the_system_s_theme_is_followed_until_one_is_chosen(self):
-        page = self.open("words")
-        theme = "document.documentElement.dataset.theme"
-        page.emulate_media(color_scheme="dark")
-        self.until(page, f"{theme} === 'dark'")
-        self.assertNotIn("theme", page.url)
-        self.press(page, "t")
-        page.emulate_media(color_scheme="light")
-        page.emulate_media(color_scheme="dark")
-        self.rest(page)
-        self.assertEqual(page.evaluate(theme), "light")
-
-
-CONTRAST = """() => {
-  const context = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
-  const parsed = (colour) => {
-    context.clearRect(0, 0, 1, 1);
-    context.fillStyle = colour;
-    context.fillRect(0, 0, 1, 1);
-    const [r, g, b, a] = context.getImageData(0, 0, 1, 1).data;
-    return [r, g, b, a / 255];
-  };
-  const found = [];
-  for (const node of document.querySelectorAll("body *")) {
-    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
-    if (!own || node.closest("script, :disabled, [hidden]") || !node.checkVisibility()) continue;
-    const layers = [];
-    for (let each = node; each; each = each.parentElement) layers.push(parsed(getComputedStyle(each).backgroundColor));
-    found.push({ text: node.textContent.trim().slice(0, 40), colour: parsed(getComputedStyle(node).color).slice(0, 3), layers });
-  }
-  return found;
-}"""
-
-
-class Access(UseTest):
-    def test_text_can_be_read(self):
-        """WCAG 1.4.3, of all text of the page as it is shown."""
-        for scheme in ("light", "dark"):
-            for case, address in [("words", ""), ("words", "#query=0"), ("words", "#key=5"), ("medium", "#query=3&key=3&scale=linear"),
-                                  ("cross", "#key=1"), ("even", "#query=0")]:
-                page = self.open(case, scheme=scheme, address=address)
-                for help_is_open in (False, True):
-                    if help_is_open:
-                        self.press(page, "?")
-                    found = page.evaluate(CONTRAST)
-                    self.assertGreater(len(found), 20)
-                    for each in found:
-                        below = [255, 255, 255]
-                        for *colour, alpha in reversed(each["layers"]):
-                            below = [alpha * c + (1 - alpha) * b for c, b in zip(colour, below)]
-                        self.assertGreaterEqual(contrast(each["colour"], below), 4.5, f"{each['text']} in {case}{address}, {scheme}")
-
-    def test_the_colours_of_both_themes_contrast(self):
-        for theme in ("light", "dark"):
-            v = variables(theme)
-            for text, grounds in [("ink", ["paper", "ground", "press"]), ("soft", ["paper", "ground", "press"]),
-                                  ("accent", ["paper", "press"]), ("query", ["paper"]), ("key", ["paper"]), ("paper", ["ink"])]:
-                for ground in grounds:
-                    self.assertGreaterEqual(contrast(channels(v[text]), channels(v[ground])), 4.5, f"{text} on {ground}, {theme}")
-
-    def test_canvases_and_controls_have_names(self):
-        page = self.open("cross")
-        for canvas in page.locator("canvas").all():
-            self.assertEqual(canvas.get_attribute("role"), "img")
-            self.assertTrue(canvas.get_attribute("aria-label"), canvas.get_attribute("id"))
-        self.assertEqual(page.locator("#matrix").get_attribute("aria-label"),
-                         "Map of layer 0, head 0: 3 query tokens, 5 key tokens, weights from 0 to 0.333. "
-                         "Strongest links: “le” (0) to “.” (4) 0.3333, “chat” (1) to “.” (4) 0.3000, “dort” (2) to “.” (4) 0.2800.")
-        self.assertTrue(page.locator("#lines").get_attribute("aria-label").startswith("Lines of layer 0, head 0: 3 query tokens"))
-        self.assertEqual(page.locator("#grid").get_attribute("aria-label"), "Small maps of all 2 heads; layer 0, head 0 is open.")
-        self.press(page, "ArrowRight")
-        self.assertIn("layer 0, head 1 is open", page.locator("#grid").get_attribute("aria-label"))
-        self.assertIn("head 1", page.locator("#matrix").get_attribute("aria-label"))
-        for control in page.locator("button, input").all():
-            name = control.evaluate("""node => node.ariaLabel || node.textContent.trim() || node.closest("label")?.textContent.trim()""")
-            self.assertTrue(name, control.evaluate("node => node.outerHTML"))
-        for box in page.locator("[tabindex]").all():
-            self.assertTrue(box.get_attribute("aria-label"), box.evaluate("node => node.outerHTML"))
-
-    def test_a_tap_shows_the_number(self):
-        page = self.open("cross", context=self.context(390, 800, touch=True))
-        page.locator("#matrix-box").scroll_into_view_if_needed()
-        for i, j in [(1, 2), (1, 4), (2, 0)]:
-            place = self.place(page, "#matrix", f"placeOfCell({i}, {j})")
-            page.touchscreen.tap(place["x"], place["y"])
-            self.rest(page)
-            weight = f"{(1 + i + j) / (15 + 5 * i):.6f}"
-            self.assertTrue(page.locator("#tip").is_visible())
-            self.assertIn(weight, self.text(page, "#tip"))
-            self.assertTrue(self.readout(page).endswith(f": {weight}, pinned: Esc lets go"), self.readout(page))
-        page.touchscreen.tap(place["x"], place["y"])
-        self.rest(page)
-        self.assertFalse(page.locator("#tip").is_visible(), "a second tap lets go")
-        self.assertEqual(self.text(page, "#reads-name"), "Strongest links")
-
-    def test_a_tap_on_a_token_shows_its_link_to_the_pinned_one(self):
-        page = self.open("cross", context=self.context(390, 800, touch=True), address="#query=1")
-        page.locator("#text .token").nth(3 + 2).tap()
-        self.rest(page)
-        self.assertIn("is (2)", self.text(page, "#tip"))
-
-    def test_a_dark_page_prints_light(self):
-        page = self.open("medium", scheme="dark", address="#theme=dark")
-        def look():
-            return [page.evaluate("getComputedStyle(document.body).color"), self.pixel(page, "matrix", 1, 1), self.pixel(page, "grid", 1, 1)]
-        dark = look()
-        light_ink = channels(variables("light")["ink"])
-        page.emulate_media(media="print")
-        self.until(page, "document.documentElement.dataset.theme === 'light'")
-        printed = look()
-        self.assertEqual(channels(printed[0]), light_ink)
-        self.assertEqual(printed[1:], [[255, 255, 255], [255, 255, 255]])
-        page.emulate_media(media="screen")
-        self.until(page, "document.documentElement.dataset.theme === 'dark'")
-        self.assertEqual(look(), dark)
-        self.assertIn("theme=dark", page.url)
-        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-        self.assertEqual(look(), printed, "at once, without a frame")
-        page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-        self.assertEqual(look(), dark)
-
-
-class Words(UseTest):
-    def test_the_tab_the_text_and_the_model_are_named(self):
-        page = self.open("deep")
-        self.assertEqual(page.title(), "The text that was read · deep")
-        self.assertEqual(self.text(page, "#title"), "deep")
-        self.assertEqual(self.text(page, "#given"), "The text that was read")
-        self.assertEqual(self.text(page, "#model").strip(), "/models/deep")
-
-    def test_the_root_is_explained(self):
-        page = self.open("words")
-        self.assertEqual(self.text(page, "#legend-scale"), "colour grows with the square root of the weight")
-        self.press(page, "r")
-        self.assertEqual(self.text(page, "#legend-scale"), "colour grows with the weight")
-        self.press(page, "?")
-        self.assertIn("half the colour is a quarter of the weight", self.text(page, "#help"))
-
-    def test_what_cannot_be_seen_is_marked_everywhere(self):
-        page = self.open("unseen")
-        self.assertEqual(self.text(page, "#title"), "unseen[U+202E]")
-        self.assertEqual(page.title(), "a text[U+2066] with a line end · unseen[U+202E]")
-        self.assertEqual(self.text(page, "#notes"), "a note[U+200B]")
-        shown = page.locator("#text .token").all_inner_texts()
-        self.assertEqual(shown[:3], ["a[U+0001]b", "[U+0085]", "[U+007F]"])
-        self.assertEqual(shown[-10:], ["⇥", "␣", "(empty)", "👩‍🍳", "❤️", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "👩[U+200D]", "é", "◌́", "שלום"])
-        svg = {node.text for node in self.svg(page, "matrix").iter("{http://www.w3.org/2000/svg}text")}
-        self.press(page, "]", "]")
-        self.assertEqual(self.text(page, "#reads-name"), "“[U+0085]” (1) attends to")
-        self.assertIn("“[U+0085]” (1)", self.readout(page))
-
-    def test_the_whole_class_is_marked(self):
-        """Every character of Unicode without a picture of its own, between two letters."""
-        blank = [c for c in range(sys.maxunicode + 1) if unicodedata.category(chr(c)) in ("Cc", "Cf", "Zs", "Zl", "Zp")]
-        ignorable = [0x34f, 0x115f, 0x1160, 0x17b4, 0x17b5, 0x180b, 0x180c, 0x180d, 0x180f, 0x2065, 0x3164, 0xffa0, 0xfff0, *range(0xfe00, 0xfe10),
-                     *range(0xe0100, 0xe01f0), 0xe0000, 0xe0fff]
-        others = [0x2800, 0xe000, 0xf8ff, 0xfffe, 0xffff, 0xfdd0, 0x10ffff]
-        points = blank + ignorable + others
-        self.assertGreater(len(points), 500)
-        folder = pathlib.Path(self.folder.name)
-        tokens, file = folder / "tokens.txt", folder / "listed.html"
-        tokens.write_text("\n".join(f"61 {c:x} 62" for c in points) + "\n")
-        subprocess.run([self.make_page, "listed", file, tokens], check=True)
-        page = self.open("listed")
-        shown = page.eval_on_selector_all("#text .token[data-side=keys]", "spans => spans.map(span => span.textContent)")
-        names = {0x0a: "⏎", 0x09: "⇥", 0x0d: "␍", 0x20: "␣"}
-        self.assertEqual(len(shown), len(points))
-        for c, text in zip(points, shown):
-            self.assertEqual(text, f"a{names.get(c, f'[U+{c:04X}]')}b")
-
-    def test_one_token_is_a_page(self):
-        page = self.open("one")
-        self.assertIn("1 token · 1 layer · 1 head", self.text(page, "#facts"))
-        self.assertEqual(self.cell(page, 0, 0), "“alone” (0) → “alone” (0): 1.000000")
-        self.press(page, "]", "]", "[", "+", "-", "0", "ArrowRight")
-        self.assertEqual(self.text(page, "#reads-name"), "“alone” (0) attends to")
 
 
 if __name__ == "__main__":

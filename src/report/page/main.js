@@ -63,44 +63,6 @@ async function followAddress() {
   writeAddress();
 }
 
-// Printed light, at once: a print does not wait for the next frame.
-function setPrinting(on) {
-  if (state.printing === on || !scene) return;
-  state.printing = on;
-  showChoices();
-  drawGrid();
-  drawLegends();
-  drawAll();
-}
-
-function watchPrint() {
-  matchMedia("print").addEventListener("change", (event) => setPrinting(event.matches));
-  window.addEventListener("beforeprint", () => setPrinting(true));
-  window.addEventListener("afterprint", () => setPrinting(false));
-}
-
-// The beginning of a text, for the tab.
-function beginningOf(text) {
-  const letters = segmenter ? Array.from(segmenter.segment(text.slice(0, 400)), (s) => s.segment) : Array.from(text.slice(0, 400));
-  return letters.length > 60 ? letters.slice(0, 59).join("") + "…" : letters.join("");
-}
-
-function fillPage() {
-  const [queries, keyCount] = [data.queries.tokens.length, data.keys.tokens.length];
-  const title = visibleProse(data.title);
-  const text = visibleProse(data.text).replace(/\s+/g, " ").trim();
-  document.title = text ? `${beginningOf(text)} · ${title}` : title;
-  byId("title").textContent = title;
-  byId("given").textContent = text;
-  byId("given").hidden = !text;
-  byId("facts").textContent = (data.self ? `${queries} ${queries === 1 ? "token" : "tokens"}` : `${queries} queries, ${keyCount} keys`) +
-    ` · ${numLayers} ${numLayers === 1 ? "layer" : "layers"} · ${data.heads.length} ${data.heads.length === 1 ? "head" : "heads"}`;
-  byId("model").textContent = visibleProse(data.model);
-  byId("notes").textContent = data.notes.map(visibleProse).join(" ");
-  byId("level-words").disabled = !anyWords;
-  byId("hide").disabled = !anySpecial;
-}
-
 // For tests and for those who script the page: where things are, in CSS px of their canvas.
 window.multiheadPage = {
   placeOfCell(i, j) {
@@ -126,19 +88,19 @@ async function start() {
     return;
   }
   fillPage();
+  await apply(stateOfAddress());
+  showPinned();
+  writeAddress();
   watchFigures();
   watchLists();
   watchGrid();
   watchKeys();
   watchButtons();
   watchWindow();
-  await apply(stateOfAddress());
-  showPinned();
-  writeAddress();
-  document.documentElement.dataset.ready = Math.round(performance.now());  // ms from navigation to a page that answers
   window.addEventListener("hashchange", followAddress);
   systemDark.addEventListener("change", () => { if (state.theme === null) apply({}); });
   watchPrint();
+  document.documentElement.dataset.ready = Math.round(performance.now());  // ms from navigation to a page that answers
   await fillThumbnails();
 }
 
