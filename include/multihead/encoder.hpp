@@ -126,7 +126,8 @@ struct TokenBatch {
   Tensor<index_t, 2> token_ids;  ///< [B, S], S = the longest
   Tensor<index_t, 1> lengths;    ///< [B]
 
-  EncoderInput input() const { return {.token_ids = token_ids, .lengths = lengths}; }
+  EncoderInput input() const& { return {.token_ids = token_ids, .lengths = lengths}; }
+  EncoderInput input() const&& = delete;  // it would dangle
 };
 MULTIHEAD_API TokenBatch pad_batch(std::span<const std::vector<index_t>> sequences, index_t pad_id = 0);
 

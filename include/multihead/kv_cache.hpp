@@ -78,7 +78,8 @@ class MULTIHEAD_API KvCache {
   /// Adds `delta` to next_position, after keys were turned to other positions.
   void shift_next_position(index_t sequence, index_t delta);
 
-  KvCacheView view() const;
+  KvCacheView view() const&;
+  KvCacheView view() const&& = delete;  // it would dangle
 
  private:
   KvCache(const KvCacheShape& shape, index_t page_size, index_t num_pages, index_t capacity);

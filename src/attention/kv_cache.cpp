@@ -274,7 +274,7 @@ void KvCache::shift_next_position(index_t sequence, index_t delta) {
   next_position_(sequence) += delta;
 }
 
-KvCacheView KvCache::view() const {
+KvCacheView KvCache::view() const& {
   const auto pages = [&](const Tensor<std::byte, 1>& pool, index_t width) {
     return InputView<4>(pool.data(), shape_.dtype, {num_pages(), page_size_, shape_.num_kv_heads, width},
                         {shape_.num_kv_heads * page_size_ * width, width, page_size_ * width, 1});

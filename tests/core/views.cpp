@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "multihead/broadcast_view.hpp"
+#include "multihead/kv_cache.hpp"
 #include "multihead/layout.hpp"
 #include "multihead/tensor.hpp"
 #include "tests/support/error_text.hpp"
@@ -39,6 +40,7 @@ static_assert(kMakes<InputView<1>, std::span<float>> && kMakes<TensorView<const 
 template <class Temporary>
 concept HasView = requires(Temporary&& tensor) { static_cast<Temporary&&>(tensor).view(); };
 static_assert(HasView<Tensor<float, 2>&> && !HasView<Tensor<float, 2>> && !HasView<const Tensor<float, 2>>);
+static_assert(HasView<KvCache&> && !HasView<KvCache>);
 template <class Temporary>
 concept CanBeBhsd = requires(Temporary&& tensor) { bhsd(static_cast<Temporary&&>(tensor)).data(); };
 static_assert(CanBeBhsd<Tensor<float, 4>&> && !CanBeBhsd<Tensor<float, 4>>);

@@ -238,9 +238,9 @@ TEST_F(EncoderInputs, PaddingIsNeverRead) {
 }
 
 TEST_F(EncoderInputs, MayBeEmpty) {
-  EXPECT_EQ(encoder.forward(pad_batch({}).input()).last_hidden.size(), 0);
-  const EncoderOutput out =
-      encoder.forward(pad_batch(std::vector<std::vector<index_t>>{{}, {}}).input(), {.capture = {.probs = true}});
+  const TokenBatch none = pad_batch({}), two_empty = pad_batch(std::vector<std::vector<index_t>>{{}, {}});
+  EXPECT_EQ(encoder.forward(none.input()).last_hidden.size(), 0);
+  const EncoderOutput out = encoder.forward(two_empty.input(), {.capture = {.probs = true}});
   EXPECT_EQ(out.last_hidden.shape(), (std::array<index_t, 3>{2, 0, 32}));
   EXPECT_EQ(out.heads[0].probs.shape(), (std::array<index_t, 4>{2, 4, 0, 0}));
 }

@@ -102,7 +102,8 @@ TEST(MultiHeadLayouts, TorchConfigurationIsInTheTensors) {
   Random random(test::run_seed());
   const auto config_of = [&](const MultiHeadConfig& from) {
     const auto layer = test::random_layer<float>(from, random);
-    return torch_config(views_of(save_layout(AttentionLayout::torch, layer)), from.num_heads);
+    const NamedTensors<float> saved = save_layout(AttentionLayout::torch, layer);
+    return torch_config(views_of(saved), from.num_heads);
   };
   const MultiHeadConfig packed = config_of({.d_model = 6, .num_heads = 2, .bias_kv = true});
   EXPECT_EQ(packed.d_model, 6);

@@ -46,6 +46,8 @@ NamedViews<T> views_of(const NamedTensors<T>& tensors) {
   for (const auto& [name, tensor] : tensors) views[name] = {tensor.values.data(), tensor.shape};
   return views;
 }
+template <class T>
+NamedViews<T> views_of(const NamedTensors<T>&& tensors) = delete;  // they would dangle
 
 /// The configuration that tensors in torch's layout were made with; num_heads, zero_attn and dropout are not in them.
 /// @throws CheckpointError  if a tensor is missing or has another rank
