@@ -10,6 +10,7 @@
 #include "core/ceil_div.hpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/kernels.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::bench::HWY_NAMESPACE {
@@ -51,5 +52,10 @@ extern "C" void multihead_bench_read(const float* values, index_t count, void* t
 
 }  // namespace multihead::bench
 
+/// The target that the kernels run on: "AVX2", "AVX3", ..
+extern "C" const char* multihead_bench_target() {
+  const char* name = multihead::kernels::table<float>().target;  // as "N_AVX2"
+  return name + 2;
+}
 void* multihead_bench_threads(int num_threads) { return new multihead::Threads(num_threads); }
 #endif

@@ -50,10 +50,10 @@ def make_row(work, shape, threads, method, case, ours, peers, say):
     if method == "decode":
         runs["read"] = ours.reader(case.k, case.v)
     peaks = []
-    runs["peak"] = lambda: peaks.append(ours.peak())
-    times = endless | median_times(runs, always=(ours.name, "read", "peak"), rest=REST_SECONDS * (threads > 1))
-    read_seconds, _ = times.pop("read", None), times.pop("peak")
-    return as_row({"work": work, "shape": shape, "dtype": case.dtype, "threads": threads}, ours.name, times, errors,
+    times = endless | median_times(runs, always=(ours.name, "read"), rest=REST_SECONDS * (threads > 1),
+                                   after={ours.name: lambda: peaks.append(ours.peak())})
+    read_seconds = times.pop("read", None)
+    return as_row({"machine": ours.machine(), "work": work, "shape": shape, "dtype": case.dtype, "threads": threads}, ours.name, times, errors,
                   case.flops(5) if method == "backward" else case.flops(), statistics.median(peaks) * threads) | \
         ({"wrong": wrong} if wrong else {}) | \
         (bandwidth(case.bytes_read(), times[ours.name], read_seconds) if read_seconds else {})

@@ -3,6 +3,7 @@
 import json
 import statistics
 
+KEY = ("machine", "work", "shape", "dtype", "threads")  # what a row is a measurement of
 OURS = "multihead"  # and multihead-tokens-first, the same in another layout
 
 
@@ -12,12 +13,13 @@ def best_peer(times):
 
 
 def load(paths):
-    """Rows of JSON files that bench/peers.py wrote; those of the same work, shape, dtype and threads become one."""
+    """Rows of JSON files that bench/peers.py wrote; those of the same machine, work, shape, dtype and threads
+    become one."""
     by_key = {}
     for path in paths:
         with open(path, encoding="utf-8") as file:
             for row in json.load(file):
-                by_key.setdefault((row["work"], row["shape"], row["dtype"], row["threads"]), []).append(row)
+                by_key.setdefault(tuple(row[name] for name in KEY), []).append(row)
     return [rows[0] if len(rows) == 1 else merged(rows) for rows in by_key.values()]
 
 

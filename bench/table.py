@@ -1,10 +1,11 @@
 """Rows as text: a line while they are measured, and the Markdown tables of README.md and docs/performance.md.
 
-    bench/table.py readme|goals|all [FILE...]     prints one
-    bench/table.py update [FILE...]               puts them into the two files, below their marks
-    bench/table.py summary [FILE...]              mean and least of the ratios at each thread count
+    bench/table.py readme|all [FILE...]     prints one
+    bench/table.py update [FILE...]         puts them into the two files, below the marks of their machine
+    bench/table.py summary [FILE...]        geometric mean and minimum of the ratios at each thread count
 
-FILE: build/bench/peers.json unless given; of several runs each time is the median.
+FILE: build/bench/peers.json unless given; of several runs each time is the median. docs/performance.md has a block of
+rows for each machine; the blocks of other machines stay as they are. README.md shows the machine that its mark names.
 """
 
 import math
@@ -12,7 +13,6 @@ import pathlib
 import re
 import sys
 
-import goals
 import runs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -72,10 +72,12 @@ def cells(row, name=str):
 
 def readme(rows):
     by_name = {(row["work"], row["shape"]): row for row in rows if row["threads"] == 1}
-    lines = ["| work | multihead | best peer | ratio | of FMA peak |", "|---|---|---|---|---|"]
+    lines = ["| work | multihead | best peer | ratio | of FMA peak | error |", "|---|---|---|---|---|---|"]
     for work, shape, title in README:
         if (work, shape) in by_name:
-            lines.append(f"| {title} | {cells(by_name[work, shape], lambda name: LIBRARIES[name.split('-')[0]])}")
+            row = by_name[work, shape]
+            figures = cells(row, lambda peer: LIBRARIES[peer.split("-")[0]])
+            lines.append(f"| {title} | {figures} {row['error']:.0e} |")
     return "\n".join(lines)
 
 
@@ -89,19 +91,34 @@ def all_rows(rows):
     return "\n".join(lines)
 
 
-TABLES = {"readme": readme, "goals": goals.table, "all": all_rows}
-FILES = {"readme": "README.md", "goals": "docs/performance.md", "all": "docs/performance.md"}
+TABLES = {"readme": readme, "all": all_rows}
+FILES = {"readme": "README.md", "all": "docs/performance.md"}
+
+
+def replaced(text, name, machine, table):
+    """The text with a table in its block: from the mark of its machine to the next empty line.
+
+    A machine that has no block of all rows yet gets one behind the last; README's one block stays its machine's.
+    """
+    mark = f"<!-- bench/table.py {name}: {machine} -->\n"
+    block = mark + table + "\n"
+    if mark in text:
+        return re.sub(re.escape(mark) + r"(.+\n)*", lambda _: block, text)
+    blocks = list(re.finditer(rf"<!-- bench/table.py {name}: .*-->\n(.+\n)*", text))
+    if not blocks:
+        sys.exit(f'table: no line "<!-- bench/table.py {name}: MACHINE -->" was found')
+    if name == "readme":
+        return text
+    end = blocks[-1].end()
+    return f"{text[:end]}\n{machine}:\n\n{block}{text[end:]}"
 
 
 def update(rows):
-    """Replaces what stands between a mark and the next empty line."""
-    for name, make in TABLES.items():
-        path, mark = ROOT / FILES[name], f"<!-- bench/table.py {name} -->\n"
-        old = path.read_text()
-        new = re.sub(re.escape(mark) + r"(.+\n)*", lambda _: mark + make(rows) + "\n", old)
-        if mark not in old:
-            sys.exit(f"{path}: must have the line {mark.strip()}")
-        path.write_text(new)
+    for machine in {row["machine"]: None for row in rows}:
+        of_machine = [row for row in rows if row["machine"] == machine]
+        for name, make in TABLES.items():
+            path = ROOT / FILES[name]
+            path.write_text(replaced(path.read_text(), name, machine, make(of_machine)))
 
 
 def main():
@@ -111,8 +128,9 @@ def main():
     if sys.argv[1] == "update":
         update(rows)
     elif sys.argv[1] == "summary":
-        for threads in sorted({row["threads"] for row in rows}):
-            print(f"{threads} threads:", summary([row for row in rows if row["threads"] == threads]))
+        for machine, threads in sorted({(row["machine"], row["threads"]) for row in rows}):
+            of_both = [row for row in rows if (row["machine"], row["threads"]) == (machine, threads)]
+            print(f"{machine}, {threads} threads:", summary(of_both))
     else:
         print(TABLES[sys.argv[1]](rows))
 

@@ -24,12 +24,14 @@ def first_look(run):
     return min(times)
 
 
-def median_times(runs, always=(), rest=0.0):
-    """Name -> median seconds. Rounds go through all runs in turn, so that a change of the machine meets all alike.
+def median_times(runs, always=(), rest=0.0, after=None):
+    """Name -> median seconds. Rounds go through all runs in turn, so that a change of the machine affects all alike.
 
-    Those named in `always` get all rounds however slow they are, and others are not held against them. `rest` is a
-    pause before each round, in seconds.
+    Those named in `always` get all rounds however slow they are, and others are not compared with them. `rest` is a
+    pause before each round, in seconds. `after` maps a name to a function that is called right after each of its
+    rounds, outside the measured time.
     """
+    after = after or {}
     first = {}
     for name, run in runs.items():
         time.sleep(rest)
@@ -46,4 +48,5 @@ def median_times(runs, always=(), rest=0.0):
             if counts[name] > 1:
                 runs[name]()  # wakes its threads, brings its data back
             times[name].append(seconds(runs[name], counts[name]))
+            after.get(name, lambda: None)()
     return first | {name: statistics.median(values) for name, values in times.items()}

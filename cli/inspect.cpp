@@ -108,8 +108,13 @@ std::vector<HeadStatistics> statistics_of(const ModelRun& run, const ReportToken
   for (std::size_t layer = 0; layer < run.encoder.layers().size(); ++layer) {
     const index_t num_heads = run.encoder.layers()[layer].attention.num_heads();
     for (index_t h = 0; h < num_heads; ++h) {
-      heads.push_back(
-          {.layer = static_cast<index_t>(layer), .head = h, .number = run.designed_head(static_cast<index_t>(layer), h), .summary = {}, .offsets = {}, .distant_confidence = {}});
+      const auto l = static_cast<index_t>(layer);
+      heads.push_back({.layer = l,
+                       .head = h,
+                       .number = run.designed_head(l, h),
+                       .summary = {},
+                       .offsets = {},
+                       .distant_confidence = {}});
     }
   }
   const Tensor<bool, 1> special = special_flags(tokens);
@@ -138,6 +143,8 @@ const HeadStatistics& head_to_show(const std::vector<HeadStatistics>& heads, con
 std::string page_of(const Inspection& inspection, Executor* threads) {
   const ModelRun& run = inspection.run;
   AttentionReport report{.title = printable(run.name()),
+                         .text = run.text,
+                         .model = printable(run.folder),
                          .queries = inspection.tokens,
                          .layers = {},
                          .first_layer = inspection.shown.layer,

@@ -51,6 +51,7 @@ std::string inspection_json(const Inspection& inspection) {
   const ModelRun& run = inspection.run;
   json heads = json::array();
   for (const HeadStatistics& each : inspection.heads) heads.push_back(head_json(inspection, each));
+  const auto [layer, head] = inspection.shown;
   const json result = {{"model", run.folder},
                        {"model_type", run.encoder.config().model_type},
                        {"text", run.text},
@@ -58,7 +59,7 @@ std::string inspection_json(const Inspection& inspection) {
                        {"num_tokens_uncut", run.encoding.num_tokens_uncut},
                        {"tokens", tokens_json(inspection)},
                        {"words", inspection.tokens.words},
-                       {"shown", {{"layer", inspection.shown.layer}, {"head", run.designed_head(inspection.shown.layer, inspection.shown.head)}}},
+                       {"shown", {{"layer", layer}, {"head", run.designed_head(layer, head)}}},
                        {"heads", heads}};
   // Names of files need not be UTF-8: what is not becomes U+FFFD.
   return escaped_json(result.dump(1, ' ', false, json::error_handler_t::replace)) + "\n";

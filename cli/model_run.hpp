@@ -19,7 +19,7 @@ struct ModelRun {
   Encoding encoding;
   Encoder encoder;
   Side cut_side = Side::right;  ///< the end of the text that is left out where it is too long
-  EncoderOutput output;  ///< batch 1
+  EncoderOutput output;         ///< batch 1
 
   index_t num_tokens() const { return encoding.num_tokens(); }
   /// The number that a head of a layer had in the design, before any was removed: how people name it.

@@ -17,7 +17,8 @@ int main(int argc, char** argv) {
     for (const char* text : texts) ids.push_back(model.encode(text).ids);
     const TokenBatch batch = pad_batch(ids);
     const EncoderOutput output = model.encoder.forward(batch.input(), {.threads = &threads});
-    const Tensor<float, 2> vectors = pool(output.last_hidden, batch.lengths, model.pooling);  // [3, E], each of length 1
+    const Tensor<float, 2> vectors =
+        pool(output.last_hidden, batch.lengths, model.pooling);  // [3, E], each of length 1
 
     for (index_t a = 0; a < vectors.shape(0); ++a) {
       for (index_t b = a + 1; b < vectors.shape(0); ++b) {

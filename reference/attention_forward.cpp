@@ -108,7 +108,7 @@ void attention_merge(const PartialAttention& a, const PartialAttention& b, const
     for (index_t i = 0; i < out.shape[1]; ++i) {
       for (index_t h = 0; h < out.shape[2]; ++h) {
         const Real x = lse_a(n, h, i), y = lse_b(n, h, i), largest = x > y ? x : y;
-        if (largest == -kInfinity<Real>) continue;
+        if (x == -kInfinity<Real> && y == -kInfinity<Real>) continue;
         const Real weight_a = exp(x - largest), weight_b = exp(y - largest), sum = weight_a + weight_b;
         lse(n, h, i) = largest + log(sum);
         for (index_t d = 0; d < out.shape[3]; ++d) {  // an empty part is not read, whatever stands in it

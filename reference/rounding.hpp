@@ -44,13 +44,15 @@ class Rounding {
  public:
   constexpr Rounding() = default;
   template <class Number>
-  requires std::is_convertible_v<Number, double>
+    requires std::is_convertible_v<Number, double>
   constexpr Rounding(Number value) : value_(static_cast<double>(value)) {}
 
   /// What stands in for the number when it is stored: its standard deviation.
   template <class Number>
-  requires std::is_arithmetic_v<Number>
-  explicit operator Number() const { return static_cast<Number>(std::sqrt(variance_)); }
+    requires std::is_arithmetic_v<Number>
+  explicit operator Number() const {
+    return static_cast<Number>(std::sqrt(variance_));
+  }
 
   friend Rounding deviating(Rounding x, double deviation) {
     return result(x.value_, x.variance_ + square(deviation), false);

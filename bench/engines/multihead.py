@@ -5,6 +5,7 @@ import ctypes
 import numpy as np
 
 from engines import Call
+from machine import cpu_name
 
 POINTER, INDEX = ctypes.c_void_p, ctypes.c_int64
 EXTENTS = ["batch", "seqlen_q", "seqlen_kv", "num_heads", "num_kv_heads", "head_dim"]
@@ -34,13 +35,19 @@ class Multihead:
     def __init__(self, library, threads):
         self.library = ctypes.CDLL(str(library))
         self.library.multihead_bench_peak.restype = ctypes.c_double
+        self.library.multihead_bench_target.restype = ctypes.c_char_p
         for name in ("threads", "layer", "encoder"):
             getattr(self.library, f"multihead_bench_{name}").restype = POINTER
         self.threads = POINTER(self.library.multihead_bench_threads(threads))
 
     def peak(self):
-        """FMA rate of one thread, GFLOP/s, over some milliseconds."""
+        """FMA rate of one thread, GFLOP/s, over some 50 microseconds."""
         return self.library.multihead_bench_peak()
+
+    def machine(self):
+        """The kind of CPU and the instruction set that runs: a row is compared with rows of the same machine only."""
+        target = self.library.multihead_bench_target().decode()
+        return f"{cpu_name()}, {'AVX-512' if target.startswith('AVX3') else target}"
 
     def reader(self, *arrays):
         """A call that reads arrays once, as fast as these threads can."""

@@ -22,10 +22,9 @@ namespace multihead {
 
 /// The C++ types of DType, const or not.
 template <class T>
-concept Element = std::same_as < std::remove_const_t<T>,
-float > || std::same_as<std::remove_const_t<T>, double> || std::same_as<std::remove_const_t<T>, bf16> ||
-    std::same_as<std::remove_const_t<T>, f16> || std::same_as<std::remove_const_t<T>, bool> ||
-    std::same_as<std::remove_const_t<T>, index_t>;
+concept Element = std::same_as<std::remove_const_t<T>, float> || std::same_as<std::remove_const_t<T>, double> ||
+                  std::same_as<std::remove_const_t<T>, bf16> || std::same_as<std::remove_const_t<T>, f16> ||
+                  std::same_as<std::remove_const_t<T>, bool> || std::same_as<std::remove_const_t<T>, index_t>;
 
 namespace detail {
 
@@ -80,27 +79,28 @@ class OutputView : public detail::AnyView<void, R> {
 
   constexpr OutputView() = default;
   template <Element T>
-  requires(!std::is_const_v<T>) constexpr OutputView(const TensorView<T, R>& view) : Base(view) {}
+    requires(!std::is_const_v<T>)
+  constexpr OutputView(const TensorView<T, R>& view) : Base(view) {}
   template <Element T>
   OutputView(Tensor<T, R>& tensor) : OutputView(tensor.view()) {}
   template <class T>
   OutputView(const Tensor<T, R>&&) = delete;
   template <Element T>
-  requires(!std::is_const_v<T>) constexpr OutputView(T* data, Extents shape)
-      : OutputView(TensorView<T, R>(data, shape)) {}
+    requires(!std::is_const_v<T>)
+  constexpr OutputView(T* data, Extents shape) : OutputView(TensorView<T, R>(data, shape)) {}
   template <Element T>
-  requires(!std::is_const_v<T>) constexpr OutputView(T* data, Extents shape, Extents stride)
-      : Base(data, dtype_of<T>, shape, stride) {}
+    requires(!std::is_const_v<T>)
+  constexpr OutputView(T* data, Extents shape, Extents stride) : Base(data, dtype_of<T>, shape, stride) {}
   constexpr OutputView(void* data, DType dtype, Extents shape)
       : Base(data, dtype, shape, detail::contiguous_stride(shape)) {}
   constexpr OutputView(void* data, DType dtype, Extents shape, Extents stride) : Base(data, dtype, shape, stride) {}
   /// @throws ShapeError  if the buffer has fewer elements than the shape
   template <class Range, Element T = detail::BufferElement<Range>>
-  requires(detail::BufferOf<Range, T> && !std::is_const_v<T>) constexpr OutputView(Range&& buffer, Extents shape)
-      : Base(TensorView<T, R>(buffer, shape)) {}
+    requires(detail::BufferOf<Range, T> && !std::is_const_v<T>)
+  constexpr OutputView(Range&& buffer, Extents shape) : Base(TensorView<T, R>(buffer, shape)) {}
   template <class Range, Element T = detail::BufferElement<Range>>
-  requires(R == 1 && detail::BufferOf<Range, T> && !std::is_const_v<T>) constexpr OutputView(Range&& buffer)
-      : Base(TensorView<T, R>(buffer)) {}
+    requires(R == 1 && detail::BufferOf<Range, T> && !std::is_const_v<T>)
+  constexpr OutputView(Range&& buffer) : Base(TensorView<T, R>(buffer)) {}
 };
 
 /// A read-only view of rank R of any DType.
@@ -130,10 +130,11 @@ class InputView : public detail::AnyView<const void, R> {
       : Base(data, dtype, shape, stride) {}
   /// @throws ShapeError  if the buffer has fewer elements than the shape
   template <class Range, Element T = detail::BufferElement<Range>>
-  requires(detail::BufferOf<Range, T>) constexpr InputView(Range&& buffer, Extents shape)
-      : Base(TensorView<T, R>(buffer, shape)) {}
+    requires(detail::BufferOf<Range, T>)
+  constexpr InputView(Range&& buffer, Extents shape) : Base(TensorView<T, R>(buffer, shape)) {}
   template <class Range, Element T = detail::BufferElement<Range>>
-  requires(R == 1 && detail::BufferOf<Range, T>) constexpr InputView(Range&& buffer) : Base(TensorView<T, R>(buffer)) {}
+    requires(R == 1 && detail::BufferOf<Range, T>)
+  constexpr InputView(Range&& buffer) : Base(TensorView<T, R>(buffer)) {}
 };
 
 template <class T, std::size_t R>

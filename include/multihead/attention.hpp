@@ -6,8 +6,8 @@
 //
 // The [Sq, Skv] matrix is never stored: docs/algorithm.md, section 2.
 //
-// Views are indexed [batch, token, head, feature] whatever the order in memory. bshd() and bhsd() (layout.hpp) make them
-// of your buffers, float, double, bf16 or f16, pointer, std::vector or span:
+// Views are indexed [batch, token, head, feature] whatever the order in memory. bshd() and bhsd() (layout.hpp) make
+// them of your buffers, float, double, bf16 or f16, pointer, std::vector or span:
 //
 //   attention_forward({.q = bhsd(q_data, B, H, Sq, D),
 //                      .k = bhsd(k_data, B, Hkv, Skv, D),
@@ -43,6 +43,9 @@ struct AttentionOutput {
 
 /// Computes attention.
 ///
+/// Weights below e^-87.3 (f64: e^-708.3) of their row's largest are 0, in `probs` and in all sums: docs/numerics.md.
+/// Finite input raises no invalid, divide-by-zero or overflow flag unless a result overflows.
+///
 /// @param input   read only
 /// @param output  overwritten; must not overlap the input
 /// @throws ShapeError        if extents, strides or options disagree. Nothing has been written by then.
@@ -50,8 +53,8 @@ struct AttentionOutput {
 ///
 /// Cost     2*B*H*Sq*Skv*(D + Dv) flops; about half with a square causal mask; hidden tiles cost nothing.
 /// Memory   beside the outputs at most 3.5 MB + 8 KB * (D + Dv) per thread in f32 (1.5 MB more past 8,192 keys; twice
-///          all that in f64), whatever Sq and Skv are. More in two cases: with `probs` 4 * (D + Dv + 50) * Skv bytes per
-///          thread; with at most 16 queries per kv head 4 * (Dv + 3) bytes per query and head for each 1,024 keys.
+///          all that in f64), whatever Sq and Skv are. More in two cases: with `probs` 4 * (D + Dv + 50) * Skv bytes
+///          per thread; with at most 16 queries per kv head 4 * (Dv + 3) bytes per query and head for each 1,024 keys.
 /// Threads  the result is bitwise equal for any thread count and any batch mates.
 /// Source   Milakov & Gimelshein 2018, alg. 3; Dao 2023, alg. 1.
 MULTIHEAD_API void attention_forward(const AttentionInput& input, const AttentionOutput& output,

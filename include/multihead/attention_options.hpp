@@ -30,7 +30,8 @@ struct Mask {
   /// With causal off, offset_b is `diagonal_offset` if given, else that of bottom_right.
   std::optional<index_t> window_left = {};
   std::optional<index_t> window_right = {};
-  /// [B] explicit offsets, any sign, never clamped. For Causal::at_offset and, with causal off, window and ALiBi.
+  /// [B] explicit offsets, any 64-bit number, never clamped. For Causal::at_offset and, with causal off, window and
+  /// ALiBi.
   TensorView<const index_t, 1> diagonal_offset = {};
   /// [B] queries and keys that are present; rows and keys from there on are not. Unset = all.
   TensorView<const index_t, 1> seqlen_q = {};
@@ -63,13 +64,19 @@ struct ProbsSelection {
 };
 
 struct AttentionOptions {
-  std::optional<double> scale = {};    ///< any finite number; unset = 1/sqrt(D)
-  std::optional<double> softcap = {};  ///< c > 0: scores become c*tanh(scores/c); unset = off
-  BroadcastView bias = {};             ///< f32 (f64 with f64), broadcast to [B, H, Sq, Skv], added; -inf hides the key
-  InputView<1> alibi_slopes = {};      ///< [H] f32 (f64 with f64): adds -slope_h * abs(i + offset_b - j)
-  /// [H] f32 (f64 with f64). A sink is one more key of its head that every query sees: it takes part in the softmax with
-  /// this score and has no value. A row of probs then sums to 1 - exp(sink - lse), which is what the sink took; lse
-  /// includes it. So a head can look at nothing. -inf = no sink. The score is not scaled, capped or masked.
+  /// Finite; unset = 1/sqrt(D). With f64 any; else 0 or of a size that f32 holds, 1.18e-38 to 3.40e38.
+  std::optional<double> scale = {};
+  /// c > 0: scores become c*tanh(scores/c); unset = off. The same sizes as for scale.
+  std::optional<double> softcap = {};
+  /// Broadcast to [B, H, Sq, Skv], added; -inf hides the key. f32, bf16 or f16, whatever q is, read as it lies; f64
+  /// with f64. Its gradient is f32 (f64 with f64).
+  BroadcastView bias = {};
+  /// [H] f32 (f64 with f64): adds -slope_h * abs(i + offset_b - j). Distances are at most 2^24 (2^53 with f64), so that
+  /// the arithmetic counts them exactly, and their products with finite slopes must be finite.
+  InputView<1> alibi_slopes = {};
+  /// [H] f32 (f64 with f64). A sink is one more key of its head that every query sees: it takes part in the softmax
+  /// with this score and has no value. A row of probs then sums to 1 - exp(sink - lse), which is what the sink took;
+  /// lse includes it. So a head can look at nothing. -inf = no sink. The score is not scaled, capped or masked.
   InputView<1> sinks = {};
   Mask mask = {};
   Dropout dropout = {};

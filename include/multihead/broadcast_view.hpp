@@ -14,6 +14,8 @@
 
 #include "multihead/any_view.hpp"
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"  // ranks and axes are int, those of std::array are not
 namespace multihead {
 
 namespace detail {
@@ -40,23 +42,25 @@ class Broadcast : public View<4> {
 
   constexpr Broadcast() = default;
   template <int R>
-  requires(R >= 1 && R <= 4) constexpr Broadcast(const View<R>& view)
+    requires(R >= 1 && R <= 4)
+  constexpr Broadcast(const View<R>& view)
       : View<4>(view ? made(view.data(), view.dtype(), {view.shape().data(), view.stride().data(), R}) : View<4>()) {}
   template <Element T, int R>
-  constexpr Broadcast(const TensorView<T, R>& view) requires(R <= 4 &&
-                                                             std::is_constructible_v<View<R>, TensorView<T, R>>)
+  constexpr Broadcast(const TensorView<T, R>& view)
+    requires(R <= 4 && std::is_constructible_v<View<R>, TensorView<T, R>>)
       : Broadcast(View<R>(view)) {}
   template <Element T, std::size_t R>
-  requires(std::is_convertible_v<T*, Void*>) constexpr Broadcast(T* data, const index_t (&shape)[R])
+    requires(std::is_convertible_v<T*, Void*>)
+  constexpr Broadcast(T* data, const index_t (&shape)[R])
       : Broadcast(View<static_cast<int>(R)>(data, std::to_array(shape))) {}
   template <Element T, std::size_t R>
-  requires(std::is_convertible_v<T*, Void*>) constexpr Broadcast(T* data, const index_t (&shape)[R],
-                                                                 const index_t (&stride)[R])
+    requires(std::is_convertible_v<T*, Void*>)
+  constexpr Broadcast(T* data, const index_t (&shape)[R], const index_t (&stride)[R])
       : Broadcast(View<static_cast<int>(R)>(data, std::to_array(shape), std::to_array(stride))) {}
   /// @throws ShapeError  if the buffer has fewer elements than the shape
   template <class Range, std::size_t R, Element T = BufferElement<Range>>
-  requires(BufferOf<Range, T>&& std::is_convertible_v<T*, Void*>) constexpr Broadcast(Range&& buffer,
-                                                                                      const index_t (&shape)[R])
+    requires(BufferOf<Range, T> && std::is_convertible_v<T*, Void*>)
+  constexpr Broadcast(Range&& buffer, const index_t (&shape)[R])
       : Broadcast(View<static_cast<int>(R)>(buffer, std::to_array(shape))) {}
   /// @throws ShapeError  unless the shape has 1 to 4 extents and stride as many, or none: contiguous
   Broadcast(Void* data, DType dtype, std::span<const index_t> shape, std::span<const index_t> stride = {})
@@ -96,3 +100,4 @@ class BroadcastOutput : public detail::Broadcast<OutputView, void> {
 };
 
 }  // namespace multihead
+#pragma GCC diagnostic pop

@@ -13,7 +13,8 @@ namespace multihead::detail {
 
 /// Elements of type T side by side, and their number: a std::vector, a std::span, an array. Not a temporary owner.
 template <class Range, class T>
-concept BufferOf = std::is_convertible_v<Range, std::span<T>> &&
+concept BufferOf =
+    std::is_convertible_v<Range, std::span<T>> &&
     (std::is_lvalue_reference_v<Range> || std::ranges::enable_borrowed_range<std::remove_cvref_t<Range>>);
 
 template <class Range>

@@ -116,7 +116,8 @@ class MULTIHEAD_API Encoder {
 /// RoBERTa, DistilBERT; f32, f64, bf16 or f16; with or without the family's prefix. How many heads each layer has is
 /// read from the tensors. docs/checkpoints.md lists the names.
 ///
-/// @throws CheckpointError   if a file is missing or damaged, a tensor is missing, or shapes contradict the config
+/// @throws CheckpointError   if a file is missing or damaged, a tensor is missing, shapes contradict the config, or a
+///                           weight is not finite
 /// @throws UnsupportedError  as load_encoder_config
 MULTIHEAD_API Encoder load_encoder(const std::filesystem::path& folder);
 

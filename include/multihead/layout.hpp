@@ -36,8 +36,8 @@ constexpr TensorView<T, 4> bshd(T* data, index_t B, index_t S, index_t H, index_
   return {data, {B, S, H, D}, stride};
 }
 template <class Range, Element T = detail::BufferElement<Range>>
-requires(detail::BufferOf<Range, T>) constexpr TensorView<T, 4> bshd(Range&& data, index_t B, index_t S, index_t H,
-                                                                     index_t D) {
+  requires(detail::BufferOf<Range, T>)
+constexpr TensorView<T, 4> bshd(Range&& data, index_t B, index_t S, index_t H, index_t D) {
   return {data, {B, S, H, D}};
 }
 inline InputView<4> bshd(const void* data, DType dtype, index_t B, index_t S, index_t H, index_t D) {
@@ -79,8 +79,8 @@ constexpr TensorView<T, 4> bhsd(T* data, index_t B, index_t H, index_t S, index_
   return bhsd(TensorView<T, 4>(data, {B, H, S, D}, stride));
 }
 template <class Range, Element T = detail::BufferElement<Range>>
-requires(detail::BufferOf<Range, T>) constexpr TensorView<T, 4> bhsd(Range&& data, index_t B, index_t H, index_t S,
-                                                                     index_t D) {
+  requires(detail::BufferOf<Range, T>)
+constexpr TensorView<T, 4> bhsd(Range&& data, index_t B, index_t H, index_t S, index_t D) {
   return bhsd(TensorView<T, 4>(data, {B, H, S, D}));
 }
 inline InputView<4> bhsd(const void* data, DType dtype, index_t B, index_t H, index_t S, index_t D,

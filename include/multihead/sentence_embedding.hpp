@@ -21,8 +21,8 @@ struct SentencePooling {
   index_t max_tokens = 0;  ///< longer texts are cut to this many tokens, added ones included; 0 = as the encoder takes
 };
 
-/// Reads modules.json, what it names, and sentence_bert_config.json. A folder without modules.json gives the mean,
-/// not normalised.
+/// Reads modules.json, what it names, sentence_bert_config.json and config_sentence_transformers.json. A folder without
+/// modules.json gives the mean, not normalised.
 /// @throws CheckpointError   if a file is damaged
 /// @throws UnsupportedError  if a module or a way of pooling is not handled; the text names it
 MULTIHEAD_API SentencePooling load_sentence_pooling(const std::filesystem::path& folder);

@@ -41,8 +41,8 @@ class TensorView {
 
   /// All elements of a vector, span or array.
   template <detail::BufferOf<T> Range>
-  requires(R == 1) constexpr TensorView(Range&& buffer)
-      : TensorView(std::data(buffer), {static_cast<index_t>(std::size(buffer))}) {}
+    requires(R == 1)
+  constexpr TensorView(Range&& buffer) : TensorView(std::data(buffer), {static_cast<index_t>(std::size(buffer))}) {}
 
   /// @throws ShapeError  if the buffer has fewer elements than the shape
   template <detail::BufferOf<T> Range>
@@ -51,7 +51,9 @@ class TensorView {
   }
 
   /// A view of T is a view of const T.
-  constexpr operator TensorView<const T, R>() const requires(!std::is_const_v<T>) {
+  constexpr operator TensorView<const T, R>() const
+    requires(!std::is_const_v<T>)
+  {
     return present_ ? TensorView<const T, R>(data_, shape_, stride_) : TensorView<const T, R>();
   }
 
@@ -78,7 +80,8 @@ class TensorView {
   }
 
   template <class... I>
-  requires(sizeof...(I) == R) constexpr T& operator()(I... index) const {
+    requires(sizeof...(I) == R)
+  constexpr T& operator()(I... index) const {
     const Extents at{static_cast<index_t>(index)...};
     index_t offset = 0;
     for (int axis = 0; axis < R; ++axis) offset += at[axis] * stride_[axis];
@@ -104,7 +107,9 @@ class TensorView {
   }
 
   /// Entry `index` of the first axis, one rank lower.
-  constexpr auto operator[](index_t index) const requires(R > 1) {
+  constexpr auto operator[](index_t index) const
+    requires(R > 1)
+  {
     std::array<index_t, R - 1> shape{}, stride{};
     for (int axis = 1; axis < R; ++axis) {
       shape[axis - 1] = shape_[axis];
@@ -129,11 +134,11 @@ TensorView(T*, std::array<index_t, R>) -> TensorView<T, static_cast<int>(R)>;
 template <class T, std::size_t R>
 TensorView(T*, std::array<index_t, R>, std::array<index_t, R>) -> TensorView<T, static_cast<int>(R)>;
 template <class Range>
-requires(detail::BufferOf<Range, detail::BufferElement<Range>>) TensorView(Range&&)
-->TensorView<detail::BufferElement<Range>, 1>;
+  requires(detail::BufferOf<Range, detail::BufferElement<Range>>)
+TensorView(Range&&) -> TensorView<detail::BufferElement<Range>, 1>;
 template <class Range, std::size_t R>
-requires(detail::BufferOf<Range, detail::BufferElement<Range>>) TensorView(Range&&, const index_t (&)[R])
-->TensorView<detail::BufferElement<Range>, static_cast<int>(R)>;
+  requires(detail::BufferOf<Range, detail::BufferElement<Range>>)
+TensorView(Range&&, const index_t (&)[R]) -> TensorView<detail::BufferElement<Range>, static_cast<int>(R)>;
 template <class T, int R>
 TensorView(Tensor<T, R>&) -> TensorView<T, R>;
 template <class T, int R>

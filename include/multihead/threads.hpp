@@ -10,8 +10,8 @@ namespace multihead {
 
 /// Something that runs independent tasks. Derive from it to lend the library your own pool.
 ///
-/// The library calls run() from the thread that called the library, so it may be called from several threads at once, and
-/// from within a task of the same executor where that task calls the library: it must not wait for the calling task
+/// The library calls run() from the thread that called the library, so it may be called from several threads at once,
+/// and from within a task of the same executor where that task calls the library: it must not wait for the calling task
 /// then. Running all tasks in the calling thread is always right. Results are the same bits however tasks are spread.
 class MULTIHEAD_API Executor {
  public:
@@ -21,13 +21,13 @@ class MULTIHEAD_API Executor {
   virtual int num_threads() const = 0;
 
   /// Calls task(index, worker) once for each index in [0, num_tasks), in any order, and returns when all are done.
-  /// `worker` is in [0, num_threads()) and no two tasks of one call run at once under one worker. If tasks throw, one of
-  /// their exceptions is rethrown after all others have ended.
+  /// `worker` is in [0, num_threads()) and no two tasks of one call run at once under one worker. If tasks throw, one
+  /// of their exceptions is rethrown after all others have ended.
   virtual void run(index_t num_tasks, const std::function<void(index_t index, int worker)>& task) = 0;
 };
 
-/// The library's own pool: num_threads - 1 workers and the caller. Workers spin for 50 microseconds after a job and then
-/// sleep; a job waits for the tasks that were started and for nothing else, so a late worker costs nothing.
+/// The library's own pool: num_threads - 1 workers and the caller. Workers spin for 50 microseconds after a job and
+/// then sleep; a job waits for the tasks that were started and for nothing else, so a late worker costs nothing.
 ///
 /// Any thread may call run(), a task of the same pool too. The workers serve one call at a time; a call that finds them
 /// taken runs its tasks in its own thread, until they are free. No call waits for another, so none can hang.

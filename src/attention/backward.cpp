@@ -29,8 +29,12 @@ class Backward {
 
   void run() {
     if (gradients_.dslopes) slopes_ = Tensor<double, 3>({problem_.batch, problem_.num_heads, kMaxGradientChunks});
-    index_t size = 2 * problem_.head_dim * kernels_.lanes + 64;  // of query_gradient
-    for (const BackwardTask& task : plan_.tasks) size = std::max(size, kernels_.backward_workspace(args_of(task)));
+    index_t size = 0;
+    for (const BackwardTask& task : plan_.tasks) {
+      const kernels::BackwardArgs<T> args = args_of(task);
+      size = std::max({size, kernels_.backward_workspace(args),
+                       gradients_.dq ? kernels_.query_gradient_workspace(args.problem) : 0});
+    }
     const Workspace<T> workspace(workers_, size), dq(1, plan_.dq_size);
     for (const BackwardWave& wave : plan_.waves) run_wave(wave, workspace, dq.part(0));
     for (index_t b = 0; b < problem_.batch; ++b) clear_absent(b);
@@ -67,7 +71,7 @@ class Backward {
 
   void write_query_gradient(const BackwardTask& task, const T* parts, T* workspace) const {
     const Sequence sequence = sequence_of(problem_, task.b);
-    kernels_.query_gradient({.scores = args_of(task.b, task.g).scores,
+    kernels_.query_gradient({.problem = args_of(task.b, task.g).problem,
                              .parts = parts,
                              .num_parts = task.num_chunks,
                              .part_size = task.dq_stride,
@@ -86,12 +90,12 @@ class Backward {
     const Sequence s = sequence_of(problem_, b);
     const index_t num_rows = groups_.size(g) * s.seqlen_q;
     kernels::BackwardArgs<T> args;
-    args.scores = scores_of<T>(problem_, {input_.q, input_.k, input_.v}, groups_, s, b, g, num_rows);
+    args.problem = head_problem_of<T>(problem_, {input_.q, input_.k, input_.v}, groups_, s, b, g, num_rows);
     const auto dout = rows(input_.dout, s.batch_index, s.q_begin, 0);
     args.dout = {dout.data, dout.dtype, dout.token_stride, dout.head_stride};
-    args.row_max = row_values(input_.row_max, s);
-    args.row_sum = row_values(input_.row_sum, s);
-    args.delta = row_values(delta_.view(), s);
+    args.row_max = row_plane(input_.row_max, s);
+    args.row_sum = row_plane(input_.row_sum, s);
+    args.delta = row_plane(delta_.view(), s);
     args.dk = rows(gradients_.dk, s.batch_index, s.kv_begin, g);
     args.dv = rows(gradients_.dv, s.batch_index, s.kv_begin, g);
     return args;
@@ -106,7 +110,7 @@ class Backward {
     return {data + offset * dtype_bytes(view.dtype()), view.dtype(), view.stride(1), view.stride(2)};
   }
 
-  static kernels::RowValues<const T> row_values(const InputView<3>& view, const Sequence& s) {
+  static kernels::RowPlane<const T> row_plane(const InputView<3>& view, const Sequence& s) {
     const index_t offset = s.batch_index * view.stride(0) + s.q_begin * view.stride(2);
     return {static_cast<const T*>(view.data()) + offset, view.stride(1), view.stride(2)};
   }

@@ -27,8 +27,9 @@ void check_bias_gradient(const Problem& p, const AttentionGradients& gradients) 
   if (!dbias) return;
   const BroadcastView& bias = p.options->bias;
   require(bool(bias), kName, "dbias needs options.bias", {{"bias", "absent"}});
-  require<UnsupportedError>(dbias.dtype() == bias.dtype(), kName, "dbias must have the dtype of bias",
-                            {{"dbias", dbias.dtype()}, {"bias", bias.dtype()}});
+  const DType wanted = p.f64 ? DType::f64 : DType::f32;
+  require<UnsupportedError>(dbias.dtype() == wanted, kName, Rule("dbias must be ", dtype_name(wanted)),
+                            {{"dbias", dbias.dtype()}});
   require(dbias.shape() == bias.shape(), kName, "dbias must have the shape of bias",
           {{"dbias", shape_text(dbias.shape().data(), 4)}, {"bias", shape_text(bias.shape().data(), 4)}});
   check_data(kName, "dbias", dbias);

@@ -71,8 +71,10 @@ void bias_gradient(const Problem& problem, const HeadGroups& groups, const Outpu
   const index_t blocks_h = dbias.shape(1), blocks_i = blocks_of(dbias.shape(2), lanes);
   const index_t blocks_j = blocks_of(dbias.shape(3), kKeys);
   index_t workspace_size = 0;
-  for (index_t g = 0; problem.batch > 0 && g < problem.num_kv_heads; ++g) {
-    workspace_size = std::max(workspace_size, kernel.backward_workspace(args_of(0, g)));
+  for (index_t b = 0; b < problem.batch; ++b) {
+    for (index_t g = 0; g < problem.num_kv_heads; ++g) {
+      workspace_size = std::max(workspace_size, kernel.backward_workspace(args_of(b, g)));
+    }
   }
   const int workers = num_workers(problem.options->threads);
   const Workspace<T> workspace(workers, acc_size + workspace_size);

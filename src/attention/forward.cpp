@@ -125,16 +125,16 @@ class Forward {
   kernels::ForwardArgs<T> args_of(const ForwardBlock& block, T* partial) const {
     const Sequence sequence = sequence_of(problem_, block.b);
     kernels::ForwardArgs<T> args;
-    args.scores = scores_of<T>(problem_, input_, groups_, sequence, block.b, block.g, block.num_rows);
+    args.problem = head_problem_of<T>(problem_, input_, groups_, sequence, block.b, block.g, block.num_rows);
     args.first_row = block.first_row;
     args.num_rows = block.num_rows;
     args.key_begin = block.key_begin;
     args.key_end = block.key_end;
     args.tiles_per_group = plan_.tiles_per_group;
     args.out = out_rows(sequence);
-    args.row_max = row_values(output_.row_max, sequence);
-    args.row_sum = row_values(output_.row_sum, sequence);
-    args.lse = row_values(output_.lse, sequence);
+    args.row_max = row_plane(output_.row_max, sequence);
+    args.row_sum = row_plane(output_.row_sum, sequence);
+    args.lse = row_plane(output_.lse, sequence);
     if (output_.probs) {
       const auto& stride = output_.probs.stride();
       args.probs = {static_cast<T*>(output_.probs.data()) + block.b * stride[0], stride[1], stride[2], 1};
@@ -156,7 +156,7 @@ class Forward {
             out.stride(2)};
   }
 
-  static kernels::RowValues<T> row_values(const OutputView<3>& view, const Sequence& sequence) {
+  static kernels::RowPlane<T> row_plane(const OutputView<3>& view, const Sequence& sequence) {
     if (!view) return {};
     const index_t offset = sequence.batch_index * view.stride(0) + sequence.q_begin * view.stride(2);
     return {static_cast<T*>(view.data()) + offset, view.stride(1), view.stride(2)};
@@ -167,7 +167,7 @@ class Forward {
     const Sequence sequence = sequence_of(problem_, b);
     const kernels::Rows out = out_rows(sequence);
     constexpr T kNone = -std::numeric_limits<T>::infinity();
-    const auto fill = [](const kernels::RowValues<T>& values, index_t h, index_t i, T value) {
+    const auto fill = [](const kernels::RowPlane<T>& values, index_t h, index_t i, T value) {
       if (values.data != nullptr) values.data[h * values.head_stride + i * values.query_stride] = value;
     };
     for (index_t h = 0; h < problem_.num_heads; ++h) {
@@ -175,9 +175,9 @@ class Forward {
         const index_t offset = i * out.token_stride + h * out.head_stride;
         std::fill_n(static_cast<char*>(out.data) + offset * dtype_bytes(out.dtype),
                     problem_.head_dim_v * dtype_bytes(out.dtype), char{0});
-        fill(row_values(output_.row_max, sequence), h, i, kNone);
-        fill(row_values(output_.row_sum, sequence), h, i, T{0});
-        fill(row_values(output_.lse, sequence), h, i, kNone);
+        fill(row_plane(output_.row_max, sequence), h, i, kNone);
+        fill(row_plane(output_.row_sum, sequence), h, i, T{0});
+        fill(row_plane(output_.lse, sequence), h, i, kNone);
       }
     }
     if (output_.probs) clear_absent_probs(b, sequence);

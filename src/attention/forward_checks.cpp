@@ -51,7 +51,7 @@ void check_outputs(const Problem& p, const AttentionInput& input, const Attentio
                             selection.rows ? selection.rows.shape(0) : p.seqlen_q, p.seqlen_kv};
   require(std::equal(shape, shape + 4, output.probs.shape().begin()), kName,
           "probs must be [B, heads, rows, Skv] of the selection",
-          {{"probs", Extents(output.probs.shape().data(), 4)}, {"wanted", Extents(shape, 4)}});
+          {{"probs", GotShape(output.probs.shape().data(), 4)}, {"wanted", GotShape(shape, 4)}});
   check_data(kName, "probs", output.probs);
   require(output.probs.shape(3) == 1 || output.probs.stride(3) == 1, kName, "the last axis must be contiguous",
           {{"tensor", "probs"}, {"stride", output.probs.stride(3)}});

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "attention/problem.hpp"
 #include "core/require.hpp"
 #include "multihead/attention.hpp"
 
@@ -60,8 +61,11 @@ void merge(const PartialAttention& a, const PartialAttention& b, const Attention
     for (index_t i = 0; i < out.shape(1); ++i) {
       const T x = lse_a(n, h, i), y = lse_b(n, h, i);
       const T max = std::max(x, y);
-      const bool empty = max == kEmpty<T>;
-      const T weight_a = empty ? T{0} : std::exp(x - max), weight_b = empty ? T{0} : std::exp(y - max);
+      const bool empty = x == kEmpty<T> && y == kEmpty<T>;  // not by the maximum, which may have lost a NaN
+      const auto weight_of = [&](T part) {
+        return empty || part < max - kVanishing<T> ? T{0} : std::exp(part - max);  // the difference itself may overflow
+      };
+      const T weight_a = weight_of(x), weight_b = weight_of(y);
       const T sum = weight_a + weight_b;
       // What stands in an empty part is not read: 0 * NaN is NaN.
       const auto share = [](T part_lse, T weight, T value) { return part_lse == kEmpty<T> ? T{0} : weight * value; };

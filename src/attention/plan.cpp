@@ -10,7 +10,7 @@ namespace {
 constexpr index_t kFewRows = 16;
 
 // Queries and accumulators of a group of tiles stay in the L2 while keys pass: 16 tiles of 24 queries at D = 64. Those
-// of a block stay in the L3: rows that lie far apart are copied once for all its groups (docs/performance.md).
+// of a block stay in the L3: rows that lie far apart are copied once for all its groups (docs/ladder.md).
 constexpr index_t kGroupBytes = 192 * 1024;
 constexpr index_t kBlockBytes = 8 * kGroupBytes;
 constexpr index_t kMaxTiles = 128;
@@ -123,7 +123,7 @@ class ForwardPlanner {
   }
 
   /// Workers take tasks in turn: each gets neighbouring heads, whose rows share lines and pages that no other worker
-  /// writes to (docs/performance.md).
+  /// writes to (docs/ladder.md).
   void share_out() {
     const index_t count = static_cast<index_t>(plan_.blocks.size()), workers = facts_.workers;
     std::vector<ForwardBlock> shared;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "core/ceil_div.hpp"
@@ -10,10 +11,11 @@
 namespace multihead {
 namespace {
 
-constexpr index_t kFarAway = index_t{1} << 61;  // diagonals beyond this hide or show everything just the same
+// Options of f32 arithmetic are normal numbers: smaller ones would lose digits, or be flushed to 0.
+constexpr float kSmallest = std::numeric_limits<float>::min(), kLargest = std::numeric_limits<float>::max();
 
 template <int R>
-Extents text_of(const InputView<R>& view) {
+GotShape text_of(const InputView<R>& view) {
   return {view.shape().data(), R};
 }
 
@@ -185,7 +187,11 @@ struct Checker {
       broadcasts("visible", m.visible);
     }
     if (opt.bias) {
-      check_float_dtype(function, "bias", opt.bias.dtype(), p.f64);
+      const DType dtype = opt.bias.dtype();
+      require<UnsupportedError>(p.f64 ? dtype == DType::f64 : is_f32_like(dtype), function,
+                                p.f64 ? "bias must be f64 beside f64 q" : "bias must be f32, bf16 or f16",
+                                {{"bias", dtype}},
+                                dtype == DType::boolean ? "a boolean mask goes into options.mask.visible" : "");
       broadcasts("bias", opt.bias);
     }
   }
@@ -195,7 +201,7 @@ struct Checker {
     const index_t full[4] = {p.batch, p.num_heads, p.seqlen_q, p.seqlen_kv};
     for (int axis = 0; axis < 4; ++axis) {
       need(view.shape(axis) == full[axis] || view.shape(axis) == 1, Rule(name, " must broadcast to [B, H, Sq, Skv]"),
-           {{name, text_of(view)}, {"[B, H, Sq, Skv]", Extents(full, 4)}});
+           {{name, text_of(view)}, {"[B, H, Sq, Skv]", GotShape(full, 4)}});
     }
   }
 
@@ -207,12 +213,47 @@ struct Checker {
          {{name, view.shape(0)}, {"num_heads", p.num_heads}});
   }
 
+  /// Whether a positive option is a normal number of the arithmetic type.
+  bool held(double x) const { return p.f64 || (x >= double{kSmallest} && x <= double{kLargest}); }
+
+  /// Distances from the diagonal must be exact in the arithmetic type, and so must their products be finite.
+  void alibi() const {
+    if (!opt.alibi_slopes) return;
+    const index_t most = index_t{1} << (p.f64 ? 53 : 24);
+    double largest = 0;
+    for (index_t b = 0; b < p.batch; ++b) {
+      const Sequence s = sequence_of(p, b);
+      if (s.seqlen_q == 0 || s.seqlen_kv == 0) continue;
+      const bool near = s.diagonal >= -most && s.diagonal <= most && s.diagonal + s.seqlen_q - 1 <= most &&
+                        s.seqlen_kv - 1 - s.diagonal <= most;
+      need(near, "alibi_slopes need distances |i + offset - j| that the arithmetic counts exactly",
+           {{"b", b},
+            {"offset", s.diagonal},
+            {"seqlen_q", s.seqlen_q},
+            {"seqlen_kv", s.seqlen_kv},
+            {"largest distance", most}});
+      largest = std::max({largest, static_cast<double>(s.diagonal + s.seqlen_q - 1),
+                          static_cast<double>(s.seqlen_kv - 1 - s.diagonal)});
+    }
+    for (index_t h = 0; h < p.num_heads; ++h) {
+      const double slope = p.f64 ? opt.alibi_slopes.as<double>()(h) : double{opt.alibi_slopes.as<float>()(h)};
+      const double bound = (p.f64 ? std::numeric_limits<double>::max() : double{kLargest}) / std::max(largest, 1.0);
+      need(!std::isfinite(slope) || std::abs(slope) <= bound, "alibi_slopes must have finite products with distances",
+           {{"h", h}, {"slope", slope}, {"distance", largest}});
+    }
+  }
+
   void scalars() {
     p.scale = opt.scale.value_or(1.0 / std::sqrt(static_cast<double>(p.head_dim)));
     need(std::isfinite(p.scale), "scale must be finite", {{"scale", p.scale}});
+    need(p.scale == 0 || held(std::abs(p.scale)), "a scale other than 0 must have a size that f32 arithmetic holds",
+         {{"scale", p.scale}, {"smallest", double{kSmallest}}, {"largest", double{kLargest}}}, "f64 q takes any");
     if (opt.softcap) {
       need(std::isfinite(*opt.softcap) && *opt.softcap > 0, "softcap must be positive and finite",
            {{"softcap", *opt.softcap}}, "leave it unset to turn it off");
+      need(held(*opt.softcap), "softcap must have a size that f32 arithmetic holds",
+           {{"softcap", *opt.softcap}, {"smallest", double{kSmallest}}, {"largest", double{kLargest}}},
+           "f64 q takes any");
     }
     const Dropout& dropout = opt.dropout;
     need(dropout.probability >= 0 && dropout.probability <= 1, "dropout probability must lie in [0, 1]",
@@ -244,6 +285,7 @@ Problem check_problem(std::string_view function, const AttentionInput& input, co
   checker.mask();
   checker.per_head("alibi_slopes", options.alibi_slopes);
   checker.per_head("sinks", options.sinks);
+  checker.alibi();
   checker.scalars();
   return checker.p;
 }
@@ -254,7 +296,7 @@ void check_tokens(std::string_view function, std::string_view name, const InputV
   check_dtype(function, name, view.dtype(), f64);
   const index_t wanted[4] = {batch, tokens, heads, width};
   require(std::equal(wanted, wanted + 4, view.shape().begin()), function, Rule(name, " must be ", shape_name),
-          {{name, text_of(view)}, {shape_name, Extents(wanted, 4)}});
+          {{name, text_of(view)}, {shape_name, GotShape(wanted, 4)}});
   check_data(function, name, view);
   require(view.shape(3) == 1 || view.stride(3) == 1, function, "the last axis must be contiguous",
           {{"tensor", name}, {"stride", view.stride(3)}}, "copy it, or view it with the feature axis last");
@@ -267,7 +309,7 @@ void check_row_values(std::string_view function, std::string_view name, const In
   const index_t wanted[3] = {problem.packed ? 1 : problem.batch, problem.num_heads, problem.tokens_q};
   const char* form = problem.packed ? "[1, H, total_q]" : "[B, H, Sq]";
   require(std::equal(wanted, wanted + 3, view.shape().begin()), function, Rule(name, " must be ", form),
-          {{name, text_of(view)}, {form, Extents(wanted, 3)}});
+          {{name, text_of(view)}, {form, GotShape(wanted, 3)}});
   check_data(function, name, view);
 }
 
@@ -276,7 +318,7 @@ void check_writable(std::string_view function, std::string_view name, const inde
   if (std::count(shape, shape + rank, 0) > 0) return;  // nothing is written
   for (int axis = 0; axis < rank; ++axis) {
     require(shape[axis] <= 1 || stride[axis] != 0, function, "an output must not be expanded",
-            {{"tensor", name}, {"shape", Extents(shape, rank)}, {"stride", Extents(stride, rank)}});
+            {{"tensor", name}, {"shape", GotShape(shape, rank)}, {"stride", GotShape(stride, rank)}});
   }
 }
 
@@ -297,7 +339,7 @@ Sequence sequence_of(const Problem& problem, index_t b) {
     s.seqlen_kv = mask.seqlen_kv ? mask.seqlen_kv(b) : problem.seqlen_kv;
   }
   if (mask.diagonal_offset) {
-    s.diagonal = std::clamp(mask.diagonal_offset(b), -kFarAway, kFarAway);
+    s.diagonal = mask.diagonal_offset(b);
   } else if (mask.causal != Causal::top_left) {
     s.diagonal = s.seqlen_kv - s.seqlen_q;
   }

@@ -11,6 +11,10 @@
 
 namespace multihead {
 
+/// e^-x is 0 in T from here on.
+template <class T>
+constexpr T kVanishing = sizeof(T) == 8 ? 800 : 200;
+
 /// Checked extents and options, shared by forward and backward.
 struct Problem {
   const AttentionOptions* options = nullptr;
@@ -51,7 +55,7 @@ template <class View>
 void check_data(std::string_view function, std::string_view name, const View& view) {
   const auto& shape = view.shape();
   require(view.data() != nullptr || std::count(shape.begin(), shape.end(), 0) > 0, function,
-          Rule(name, " must not be a null pointer"), {{name, Extents(shape.data(), static_cast<int>(shape.size()))}},
+          Rule(name, " must not be a null pointer"), {{name, GotShape(shape.data(), static_cast<int>(shape.size()))}},
           "an optional view that is not wanted is left unset");
 }
 
@@ -74,7 +78,7 @@ struct HeadGroups {
 /// The part of a kernel's arguments that forward and backward share. num_rows: those that the kernel's call takes; they
 /// decide whether keys and values that lie far apart are worth a copy.
 template <class T>
-kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input, const HeadGroups& groups,
-                             const Sequence& sequence, index_t b, index_t g, index_t num_rows);
+kernels::HeadProblem<T> head_problem_of(const Problem& problem, const AttentionInput& input, const HeadGroups& groups,
+                                        const Sequence& sequence, index_t b, index_t g, index_t num_rows);
 
 }  // namespace multihead

@@ -6,8 +6,8 @@
 
 namespace multihead {
 
-/// Rounding mode, flush-to-zero, denormals-are-zero, and which exceptions trap. The flags of exceptions that were raised
-/// are not modes: they stay in the thread that raised them.
+/// Rounding mode, flush-to-zero, denormals-are-zero, and which exceptions trap. The flags of exceptions that were
+/// raised are not modes: they stay in the thread that raised them.
 class FloatingModes {
  public:
   static FloatingModes of_this_thread() {

@@ -17,7 +17,8 @@ namespace {
 void refuse_lfs_pointer(std::span<const std::byte> bytes, const std::filesystem::path& path,
                         std::string_view function) {
   constexpr std::string_view kPointer = "version https://git-lfs.github.com/spec/";
-  const bool is_pointer = bytes.size() >= kPointer.size() && std::memcmp(bytes.data(), kPointer.data(), kPointer.size()) == 0;
+  const bool is_pointer =
+      bytes.size() >= kPointer.size() && std::memcmp(bytes.data(), kPointer.data(), kPointer.size()) == 0;
   require_file(!is_pointer, path, function, "the file must hold its content, got a Git LFS pointer", {},
                "run git lfs pull in its folder");
 }

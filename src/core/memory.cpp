@@ -1,13 +1,14 @@
 // Memory of tensors and workspaces. A block carries its size in front. Large ones that were let go are kept for those
 // to come: pages fresh from the system cost more than many a product that is computed in them.
 
+#include "multihead/memory.hpp"
+
 #include <sys/mman.h>
 
 #include <atomic>
 #include <cstdint>
 #include <new>
 
-#include "multihead/memory.hpp"
 #include "multihead/tensor.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -36,12 +37,12 @@ struct alignas(kAlignment) Block {
 
 Block* new_block(std::size_t bytes) {
   const std::size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kAlignment;
-  void* const memory = ::operator new (bytes, std::align_val_t{alignment});
+  void* const memory = ::operator new(bytes, std::align_val_t{alignment});
   if (alignment == kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);  // fewer page walks, where the system allows
   return new (memory) Block{bytes, alignment};
 }
 
-void delete_block(Block* block) { ::operator delete (block, std::align_val_t{block->alignment}); }
+void delete_block(Block* block) { ::operator delete(block, std::align_val_t{block->alignment}); }
 
 // Blocks that were let go. There is no lock, since one that another thread holds at a fork() would be held for ever in
 // the child. A block belongs to whoever exchanged it out of its slot; sizes and times are hints that say where to look,

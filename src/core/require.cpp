@@ -15,7 +15,9 @@ struct ToText {
   }
   std::string operator()(std::string_view v) const { return std::string(v); }
   std::string operator()(const std::string& v) const { return v; }
-  std::string operator()(const Extents& v) const { return v.rank < 0 ? "absent" : shape_text(v.extent.data(), v.rank); }
+  std::string operator()(const GotShape& v) const {
+    return v.rank < 0 ? "absent" : shape_text(v.extent.data(), v.rank);
+  }
 };
 
 }  // namespace

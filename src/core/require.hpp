@@ -3,6 +3,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -15,13 +16,13 @@ namespace multihead {
 // A check that passes must cost next to nothing: values and rules are kept as they are and become text in an error
 // only.
 
-/// The extents of a view of at most four axes; "absent" without any.
-struct Extents {
+/// The shape of a view of at most four axes as a value of an error text; "absent" without any.
+struct GotShape {
   std::array<index_t, 4> extent{};
   int rank = -1;
 
-  Extents() = default;
-  Extents(const index_t* first, int r) : rank(r) {
+  GotShape() = default;
+  GotShape(const index_t* first, int r) : rank(r) {
     for (int axis = 0; axis < r; ++axis) extent[static_cast<std::size_t>(axis)] = first[axis];
   }
 };
@@ -29,7 +30,7 @@ struct Extents {
 /// One named value of an error text.
 struct Got {
   std::string_view name;
-  std::variant<index_t, std::size_t, double, std::string_view, std::string, Extents> value;
+  std::variant<index_t, std::size_t, double, std::string_view, std::string, GotShape> value;
 
   Got(std::string_view n, index_t v) : name(n), value(v) {}
   Got(std::string_view n, int v) : name(n), value(index_t{v}) {}
@@ -39,7 +40,7 @@ struct Got {
   Got(std::string_view n, std::string_view v) : name(n), value(v) {}
   Got(std::string_view n, const char* v) : name(n), value(std::string_view(v)) {}
   Got(std::string_view n, DType v) : name(n), value(std::string_view(dtype_name(v))) {}
-  Got(std::string_view n, const Extents& v) : name(n), value(v) {}
+  Got(std::string_view n, const GotShape& v) : name(n), value(v) {}
 };
 
 /// A rule in words, or in parts that follow each other: Rule(name, " must be given").
@@ -60,6 +61,9 @@ class Rule {
 
 /// "[2, 3, 4]", as shapes stand in error texts.
 std::string shape_text(const index_t* shape, int rank);
+inline std::string shape_text(std::span<const index_t> shape) {
+  return shape_text(shape.data(), static_cast<int>(shape.size()));
+}
 
 /// "function: rule, got a=1, b=2; hint". Parts that are empty are left out.
 std::string error_text(std::string_view function, std::string_view rule, std::initializer_list<Got> got,

@@ -102,7 +102,7 @@ double quota_of_group(const fs::path& folder, bool version_2) {
 
 double smallest_quota(const fs::path& root, const Hierarchy& hierarchy) {
   const fs::path own = own_group(root, hierarchy.version_2);
-  fs::path inside = own.lexically_relative(hierarchy.group);  // "." where the mount shows the own group itself
+  fs::path inside = own.lexically_relative(hierarchy.group);    // "." where the mount shows the own group itself
   if (inside.empty() || *inside.begin() == "..") inside = ".";  // not below what is mounted: its top is all there is
   const fs::path top = root / hierarchy.mount_point.relative_path();
   double smallest = quota_of_group(top, hierarchy.version_2);

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <vector>
 
-#include "io/file_error.hpp"
+#include "core/file_error.hpp"
 #include "io/json.hpp"
 
 namespace multihead {

@@ -7,7 +7,6 @@
 #include "core/file_error.hpp"
 #include "core/mapped_file.hpp"
 #include "io/json.hpp"
-#include "core/mapped_file.hpp"
 #include "io/model_folder.hpp"
 #include "io/safetensors_header.hpp"
 

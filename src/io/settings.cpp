@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "io/file_error.hpp"
+#include "core/file_error.hpp"
 
 namespace multihead {
 namespace {

@@ -44,8 +44,9 @@ void Relu(const float* x, float* y, index_t n) {
 // it where it is larger than 1 (tests/unit/basic_layers.cpp).
 void Gelu(const float* x, float* y, index_t n) {
   Map(x, y, n, [](F32 d, F32V v) HWY_ATTR {
-    const F32V one = hn::Set(d, 1.0f);
-    const F32V z = hn::Mul(hn::Abs(v), hn::Set(d, 0.70710678118654752f));
+    // Phi(-14) is 0 in f32.
+    const F32V one = hn::Set(d, 1.0f), most = hn::Set(d, 14.0f), size = hn::Abs(v);
+    const F32V z = hn::Mul(hn::IfThenElse(hn::Gt(size, most), most, size), hn::Set(d, 0.70710678118654752f));
     const F32V t = hn::Div(one, hn::MulAdd(z, hn::Set(d, 0.3275911f), one));
     F32V p = hn::Set(d, 0.5f * 1.061405429f);
     p = hn::MulAdd(p, t, hn::Set(d, 0.5f * -1.453152027f));
@@ -55,7 +56,7 @@ void Gelu(const float* x, float* y, index_t n) {
     const F32V gauss = Exp2(d, hn::Mul(hn::Mul(z, z), hn::Set(d, static_cast<float>(-kLog2E))));
     const F32V tail = hn::Mul(hn::Mul(p, t), gauss);  // Phi(-|x|)
     const F32V phi = hn::IfThenElse(hn::Lt(v, hn::Zero(d)), tail, hn::Sub(one, tail));
-    return hn::Mul(v, phi);
+    return hn::Mul(AtLeast(d, v, hn::Neg(most)), phi);
   });
 }
 
@@ -63,11 +64,14 @@ void Gelu(const float* x, float* y, index_t n) {
 void GeluTanh(const float* x, float* y, index_t n) {
   Map(x, y, n, [](F32 d, F32V v) HWY_ATTR {
     constexpr double kScale = 0.79788456080286535588;  // sqrt(2 / pi)
-    const F32V one = hn::Set(d, 1.0f), most = hn::Set(d, 126.0f);
-    const F32V cubic = hn::MulAdd(hn::Mul(v, v), hn::Set(d, 0.044715f), one);
-    F32V power = hn::Mul(hn::Mul(v, cubic), hn::Set(d, static_cast<float>(-2 * kScale * kLog2E)));
-    power = hn::IfThenElse(hn::Gt(power, most), most, power);  // a NaN passes
-    return hn::Div(v, hn::Add(one, Exp2(d, power)));
+    const F32V one = hn::Set(d, 1.0f), most = hn::Set(d, 126.0f), far = hn::Set(d, 12.0f);
+    const F32V left = AtLeast(d, v, hn::Neg(far));
+    const F32V near = hn::IfThenElse(hn::Gt(left, far), far, left);  // a NaN passes, here and below
+    const F32V cubic = hn::MulAdd(hn::Mul(near, near), hn::Set(d, 0.044715f), one);
+    F32V power = hn::Mul(hn::Mul(near, cubic), hn::Set(d, static_cast<float>(-2 * kScale * kLog2E)));
+    const auto vanishes = hn::Gt(power, most);
+    power = hn::IfThenElse(vanishes, most, power);
+    return hn::IfThenZeroElse(vanishes, hn::Div(left, hn::Add(one, Exp2(d, power))));
   });
 }
 

@@ -1,4 +1,4 @@
-// The contract between the SIMD kernels and the rest: plain argument structs and one table of functions a type.
+// The contract between the SIMD kernels and the rest: plain argument structs and one table of functions per type.
 //
 // Kernels check nothing, allocate nothing, start no threads and throw nothing. T is the arithmetic type: float for
 // f32, bf16 and f16 storage, double for f64.
@@ -11,7 +11,7 @@
 namespace multihead::kernels {
 
 /// Keys are processed in tiles that start at multiples of this, whatever the mask: sums have one fixed order.
-/// 64 measured alike within 2 % (docs/performance.md); 128 keeps the P tile of 24 queries at 12 KB.
+/// 64 measured alike within 2 % (docs/ladder.md); 128 keeps the P tile of 24 queries at 12 KB.
 inline constexpr index_t kKeysPerTile = 128;
 
 /// Upper bound of queries in a tile on any target (three AVX-512 vectors of f32).
@@ -22,9 +22,6 @@ inline constexpr index_t kTilesPerSegment = 16;
 
 /// Keys whose sums for dq are added up before they go to dq_outer, which shorter ranges do not need.
 inline constexpr index_t kKeysPerDqFold = 64 * kKeysPerTile;
-
-/// A window side that is open. Small enough that i + offset - kOpen cannot overflow.
-inline constexpr index_t kOpen = index_t{1} << 60;
 
 /// Rows of one sequence: row i of head h is at data + i*token_stride + h*head_stride, in elements.
 struct ConstRows {
@@ -57,16 +54,16 @@ struct Plane {
 
 /// A [head, query] plane of one sequence (row_max, row_sum, lse, their gradients).
 template <class T>
-struct RowValues {
+struct RowPlane {
   T* data = nullptr;
   index_t head_stride = 0, query_stride = 0;
 };
 
 /// Everything about scores that forward and backward share, for one sequence and one kv head.
 template <class T>
-struct Scores {
-  const index_t* heads = nullptr;  // [num_heads] query heads that read this kv head
-  index_t num_heads = 0;
+struct HeadProblem {
+  const index_t* heads = nullptr;  // [heads_per_kv] query heads that read this kv head
+  index_t heads_per_kv = 0;
   index_t seqlen_q = 0;   // rows of this sequence
   index_t seqlen_kv = 0;  // keys of this sequence
   index_t head_dim = 0, head_dim_v = 0;
@@ -77,10 +74,13 @@ struct Scores {
 
   T scale = 1;
   T softcap = 0;  // 0 = off
-  // Query i stands at key position i + diagonal; key j is visible when
-  // i + diagonal - left <= j <= i + diagonal + right. Causal is right = 0.
-  index_t diagonal = 0, left = kOpen, right = kOpen;
-  Plane<const T> bias;
+  // Causal and window: key j is visible to query i when i + band_begin <= j < i + band_end. Both bounds lie in
+  // [-seqlen_q, seqlen_kv], whatever the diagonal is, so sums with them do not overflow.
+  bool banded = false;  // false: no such rule, and every key is inside
+  index_t band_begin = 0, band_end = 0;
+  index_t diagonal = 0;  // query i stands at key position i + diagonal; read with ALiBi alone
+  Plane<const void> bias;
+  DType bias_dtype = DType::f32;
   Plane<const bool> visible;
   const T* alibi_slopes = nullptr;  // [all query heads], stride below
   index_t alibi_stride = 1;
@@ -92,7 +92,7 @@ struct Scores {
   std::uint64_t dropout_threshold = 0;  // kept when the 32-bit word >= threshold; 0 = no dropout
   T keep_scale = 1;                     // 1 / (1 - p); 0 for p = 1
 
-  bool copy_keys = false;  // bring K tiles into contiguous rows first (a measured choice, never a matter of bits)
+  bool copy_keys = false;  // copy K tiles into contiguous rows first (a measured choice that changes no bit)
   bool copy_values = false;
 };
 
@@ -100,7 +100,7 @@ struct Scores {
 /// row r is query r % seqlen_q of head heads[r / seqlen_q].
 template <class T>
 struct ForwardArgs {
-  Scores<T> scores;
+  HeadProblem<T> problem;
   index_t first_row = 0, num_rows = 0;
   index_t key_begin = 0, key_end = 0;  // key_begin is a multiple of kKeysPerTile
   index_t tiles_per_group = 1;         // query tiles that pass over the keys of a segment together
@@ -110,15 +110,15 @@ struct ForwardArgs {
   const index_t* probs_head = nullptr;   // [all query heads] output slot or -1; nullptr = the head itself
   const index_t* probs_query = nullptr;  // [seqlen_q] output slot or -1; nullptr = the query itself
   index_t probs_keys = 0;                // extent of the key axis of probs; zero-filled where hidden
-  RowValues<T> row_max, row_sum, lse;
+  RowPlane<T> row_max, row_sum, lse;
 
   // Set for a split over keys: the unnormalised accumulators [num_rows, head_dim_v] and [num_rows] statistics, to be
   // joined by combine_chunks. out, row_max, row_sum and lse are then not written.
   T* partial_acc = nullptr;
   T* partial_stats = nullptr;  // [num_rows, kStats]
 
-  // The block that this worker will probably run next: its first rows are asked for while the last keys of this one
-  // pass.
+  // The block that this worker will probably run next: its first rows are prefetched while the last keys of
+  // this one are computed.
   const ForwardArgs* upcoming = nullptr;
 
   T* workspace = nullptr;  // forward_workspace() elements, 64-byte aligned
@@ -130,9 +130,9 @@ inline constexpr index_t kMaxDecodeHeads = 16;
 /// Kv heads of one sequence against the same range of keys; a block holds all rows of its head, at most decode_rows.
 template <class T>
 struct DecodeArgs {
-  const ForwardArgs<T>* heads = nullptr;
-  index_t num_heads = 0;   // at most kMaxDecodeHeads
-  T* workspace = nullptr;  // decode_workspace() elements, 64-byte aligned
+  const ForwardArgs<T>* kv_heads = nullptr;
+  index_t num_kv_heads = 0;  // at most kMaxDecodeHeads
+  T* workspace = nullptr;    // decode_workspace() elements, 64-byte aligned
 };
 
 /// Row statistics: largest score, sum of exponentials, whether a key was visible.
@@ -150,28 +150,28 @@ struct CombineArgs {
 /// One kv head: dk, dv of keys [key_begin, key_end) and their share of dq. key_begin is a multiple of kKeysPerTile.
 template <class T>
 struct BackwardArgs {
-  Scores<T> scores;
+  HeadProblem<T> problem;
   index_t key_begin = 0, key_end = 0;
 
   ConstRows dout;
-  RowValues<const T> row_max, row_sum;
-  RowValues<const T> delta;  // sum_d dout*out - dlse
+  RowPlane<const T> row_max, row_sum;
+  RowPlane<const T> delta;  // sum_d dout*out - dlse
 
   Rows dk, dv;                // at this kv head; data == nullptr: not wanted
   T* dq = nullptr;            // [tiles of the group's rows][head_dim][lanes], summed in key order; nullptr: not wanted
   T* dq_outer = nullptr;      // as large: the second level of sums over more than kKeysPerDqFold keys
-  double* dslopes = nullptr;  // [num_heads of the group], added to; nullptr: not wanted
+  double* dslopes = nullptr;  // [heads_per_kv], added to; nullptr: not wanted
   T* workspace = nullptr;     // backward_workspace() elements, 64-byte aligned
 };
 
 /// Writes dq rows from the sums of `num_parts` key ranges, added in order.
 template <class T>
 struct QueryGradientArgs {
-  Scores<T> scores;
+  HeadProblem<T> problem;
   const T* parts = nullptr;  // [num_parts][tiles][head_dim][lanes]
   index_t num_parts = 0, part_size = 0;
   Rows dq;
-  T* workspace = nullptr;  // (head_dim + padded head_dim) * lanes elements
+  T* workspace = nullptr;  // query_gradient_workspace() elements, 64-byte aligned
 };
 
 /// Adds d(loss)/d(bias) of rows [first_row, first_row + num_rows) and keys of one tile to acc[key][lane].
@@ -201,7 +201,7 @@ struct MatmulArgs {
   index_t a_row = 0, a_k = 0;  // strides
   const T* panel = nullptr;    // [num_k][lanes]
   index_t lanes = 0;
-  const T* next = nullptr;  // a panel that will be read after this one: asked for meanwhile; nullptr: rows of a are
+  const T* next = nullptr;  // a panel that will be read after this one: prefetched meanwhile; nullptr: rows of a are
   const T* bias = nullptr;  // nullptr = 0
   index_t bias_row = 0, bias_lane = 0;
   T* c = nullptr;
@@ -232,6 +232,7 @@ struct Table {
   void (*combine_chunks)(const CombineArgs<T>&) = nullptr;
   index_t (*backward_workspace)(const BackwardArgs<T>&) = nullptr;
   void (*backward_block)(const BackwardArgs<T>&) = nullptr;
+  index_t (*query_gradient_workspace)(const HeadProblem<T>&) = nullptr;
   void (*query_gradient)(const QueryGradientArgs<T>&) = nullptr;
   void (*bias_gradient)(const BiasGradientArgs<T>&) = nullptr;
   void (*matmul_panel)(const MatmulArgs<T>&) = nullptr;

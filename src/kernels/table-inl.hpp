@@ -38,6 +38,7 @@ const Table<T>* MakeTable() {
       .combine_chunks = &CombineChunks<T>,
       .backward_workspace = &BackwardWorkspace<T>,
       .backward_block = &BackwardBlockKernel<T>,
+      .query_gradient_workspace = &QueryGradientWorkspace<T>,
       .query_gradient = &QueryGradient<T>,
       .bias_gradient = &BiasGradient<T>,
       .matmul_panel = &MatmulPanel<T>,

@@ -43,10 +43,10 @@ constexpr NamedActivation kActivations[] = {
 };
 
 // Types that are generators of text, for a hint.
-constexpr std::string_view kDecoderTypes[] = {"gpt2",    "gptj",  "gpt_neo", "gpt_neox", "llama", "mistral", "mixtral",
-                                              "qwen2",   "qwen3", "gemma",   "gemma2",   "phi",   "phi3",    "falcon",
-                                              "bloom",   "opt",   "mpt",     "olmo",     "xglm",  "codegen", "gpt_oss",
-                                              "llama4",  "cohere", "starcoder2", "stablelm", "gpt_bigcode"};
+constexpr std::string_view kDecoderTypes[] = {
+    "gpt2",  "gptj",    "gpt_neo", "gpt_neox", "llama",  "mistral",    "mixtral",  "qwen2",      "qwen3",
+    "gemma", "gemma2",  "phi",     "phi3",     "falcon", "bloom",      "opt",      "mpt",        "olmo",
+    "xglm",  "codegen", "gpt_oss", "llama4",   "cohere", "starcoder2", "stablelm", "gpt_bigcode"};
 
 bool is_decoder(const JsonFields& fields, std::string_view type) {
   if (std::ranges::find(kDecoderTypes, type) != std::end(kDecoderTypes)) return true;

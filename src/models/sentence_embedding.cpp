@@ -68,9 +68,10 @@ Pooling read_pooling(const JsonFile& file) {
   return handled(*on);
 }
 
-// What Transformer, the module that is the encoder itself, may be told. Files are tried in this order; the first counts.
+// What Transformer, the module that is the encoder itself, may be told. Files are tried in this order; the first
+// counts.
 constexpr std::string_view kTransformerFiles[] = {
-    "sentence_bert_config.json",     "sentence_roberta_config.json", "sentence_distilbert_config.json",
+    "sentence_bert_config.json",      "sentence_roberta_config.json", "sentence_distilbert_config.json",
     "sentence_camembert_config.json", "sentence_albert_config.json",  "sentence_xlm-roberta_config.json",
     "sentence_xlnet_config.json",
 };
@@ -141,8 +142,8 @@ Module read_module(const nlohmann::json& module, const fs::path& index) {
   require_known(module, kKnown, kHarmless, index, kFunction);
   const std::string type = module["type"], path = module.value("path", "");
   const std::string name = type.substr(type.rfind('.') + 1);
-  const bool handled = type.starts_with("sentence_transformers.") &&
-                       (name == "Transformer" || name == "Pooling" || name == "Normalize");
+  const bool handled =
+      type.starts_with("sentence_transformers.") && (name == "Transformer" || name == "Pooling" || name == "Normalize");
   require<UnsupportedError>(handled, kFunction, "a module must be Transformer, Pooling or Normalize",
                             {{"type", quote(type)}});
   require_file(path.find_first_of("/\\") == path.npos && path != "..", index, kFunction,

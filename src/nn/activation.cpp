@@ -13,6 +13,18 @@ constexpr index_t kRowsPerTask = 16;
 constexpr double kCubic = 0.044715;
 const double kTanhScale = std::sqrt(2.0 / std::numbers::pi);
 
+// Both of GELU's forms are 0 below -kFar and x above it, in double precision too. Arguments beyond it, infinity among
+// them, are cut there, where no product overflows. NaN stays.
+constexpr int kFar = 40;
+template <class T>
+T from_left(T x) {
+  return x < -T{kFar} ? -T{kFar} : x;
+}
+template <class T>
+T near(T x) {
+  return x > T{kFar} ? T{kFar} : from_left(x);
+}
+
 // Phi, the distribution function of the normal law. Through erfc, the far left keeps its relative accuracy.
 template <class T>
 T normal_cdf(T x) {
@@ -34,11 +46,12 @@ struct Relu {
 struct Gelu {
   template <class T>
   static T value(T x) {
-    return x * normal_cdf(x);
+    return from_left(x) * normal_cdf(near(x));
   }
   static constexpr auto kKernel = &kernels::ElementwiseTable::gelu;
   template <class T>
   static T slope(T x) {
+    x = near(x);
     const T density = std::exp(-x * x / 2) * T(1.0 / std::sqrt(2.0 * std::numbers::pi));
     return normal_cdf(x) + x * density;
   }
@@ -47,11 +60,13 @@ struct Gelu {
 struct GeluTanh {
   template <class T>
   static T value(T x) {
-    return x / 2 * (1 + std::tanh(T(kTanhScale) * (x + T(kCubic) * x * x * x)));
+    const T u = near(x);
+    return from_left(x) / 2 * (1 + std::tanh(T(kTanhScale) * (u + T(kCubic) * u * u * u)));
   }
   static constexpr auto kKernel = &kernels::ElementwiseTable::gelu_tanh;
   template <class T>
   static T slope(T x) {
+    x = near(x);
     const T t = std::tanh(T(kTanhScale) * (x + T(kCubic) * x * x * x));
     return (1 + t) / 2 + x / 2 * (1 - t * t) * T(kTanhScale) * (1 + T(3 * kCubic) * x * x);
   }

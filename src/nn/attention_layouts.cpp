@@ -147,9 +147,6 @@ void check_holds(const char* function, AttentionLayout layout, const MultiHeadAt
 template <class T>
 void check_tensors(const char* function, AttentionLayout layout, const NamedViews<T>& tensors,
                    const std::vector<Part<T>>& parts) {
-  const auto text = [](const std::vector<index_t>& shape) {
-    return shape_text(shape.data(), static_cast<int>(shape.size()));
-  };
   for (const Part<T>& part : parts) {
     const auto found = tensors.find(part.name);
     require<CheckpointError>(found != tensors.end(), function, "every tensor of the layout must be there",
@@ -157,8 +154,8 @@ void check_tensors(const char* function, AttentionLayout layout, const NamedView
     require<CheckpointError>(found->second.shape == part.shape, function, "a tensor must have the layout's shape",
                              {{"layout", name_of(layout)},
                               {"tensor", part.name},
-                              {"shape", text(found->second.shape)},
-                              {"expected", text(part.shape)}});
+                              {"shape", shape_text(found->second.shape)},
+                              {"expected", shape_text(part.shape)}});
   }
   const bool gpt2 = layout == AttentionLayout::gpt2 || layout == AttentionLayout::gpt2_cross;
   for (const auto& [name, tensor] : tensors) {
@@ -194,7 +191,7 @@ MultiHeadConfig torch_config(const NamedViews<T>& tensors, index_t num_heads) {
                              {{"layout", "torch"}, {"missing", name}});
     const std::vector<index_t>& shape = found->second.shape;
     require<CheckpointError>(shape.size() == 2, function, "a weight must have two axes",
-                             {{"tensor", name}, {"shape", shape_text(shape.data(), static_cast<int>(shape.size()))}});
+                             {{"tensor", name}, {"shape", shape_text(shape)}});
     return shape[1];
   };
   MultiHeadConfig config{.d_model = width("out_proj.weight"), .num_heads = num_heads};
@@ -245,7 +242,7 @@ Tensor<bool, 4> visible_from_torch_attn_mask(TensorView<const bool, 3> hidden, i
   const index_t rows = hidden.shape(0);
   require(num_heads > 0 && rows % num_heads == 0, "visible_from_torch_attn_mask",
           "num_heads must divide the mask's first axis, [B*H, Sq, Skv]",
-          {{"hidden", shape_text(hidden.shape().data(), 3)}, {"num_heads", num_heads}});
+          {{"hidden", shape_text(hidden.shape())}, {"num_heads", num_heads}});
   const index_t step = hidden.stride(0);
   return inverted<4>({hidden.data(),
                       {rows / num_heads, num_heads, hidden.shape(1), hidden.shape(2)},

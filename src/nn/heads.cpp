@@ -13,7 +13,7 @@ Tensor<T, 4> head_contributions(const MultiHeadAttention<T>& layer, std::type_id
   const MultiHeadExtents& e = layer.extents();
   require(heads && heads.shape(2) == e.num_heads && heads.shape(3) == e.head_dim_v, function,
           "heads must be [B, Sq, H, Dv]",
-          {{"heads", heads ? Extents(heads.shape().data(), 4) : Extents()},
+          {{"heads", heads ? GotShape(heads.shape().data(), 4) : GotShape()},
            {"num_heads", e.num_heads},
            {"head_dim_v", e.head_dim_v}});
   require(!gates || gates.shape(0) == e.num_heads, function, "gates must have one entry for each head that remains",
@@ -45,7 +45,7 @@ const std::vector<index_t>* detail::remaining_along(const MultiHeadAttention<T>&
                                                     int axis) {
   const char* const function = "remaining_heads";
   require(axis >= 0 && axis < rank, function, "head_axis must be one of the tensor",
-          {{"head_axis", axis}, {"shape", Extents(shape, rank)}});
+          {{"head_axis", axis}, {"shape", GotShape(shape, rank)}});
   const index_t designed = layer.config().num_heads;
   require(shape[axis] == designed || shape[axis] == 1, function,
           "the axis must have an entry for each designed head, or one",

@@ -6,7 +6,7 @@ namespace multihead::nn {
 namespace {
 
 template <std::size_t R>
-Extents text(const std::array<index_t, R>& shape) {
+GotShape text(const std::array<index_t, R>& shape) {
   return {shape.data(), static_cast<int>(R)};
 }
 

@@ -51,10 +51,6 @@ RemainingHeads all_heads(const MultiHeadExtents& e) {
   return heads;
 }
 
-std::string list_text(const std::vector<index_t>& list) {
-  return shape_text(list.data(), static_cast<int>(list.size()));
-}
-
 bool ascending_below(const std::vector<index_t>& list, index_t limit) {
   return std::is_sorted(list.begin(), list.end(), std::less_equal<>{}) &&
          std::all_of(list.begin(), list.end(), [&](index_t n) { return n >= 0 && n < limit; });
@@ -64,10 +60,10 @@ void check_heads(const MultiHeadExtents& designed, const RemainingHeads& heads) 
   const char* function = "MultiHeadAttention";
   require(ascending_below(heads.original_heads, designed.num_heads), function,
           "original_heads must ascend and be below num_heads",
-          {{"original_heads", list_text(heads.original_heads)}, {"num_heads", designed.num_heads}});
+          {{"original_heads", shape_text(heads.original_heads)}, {"num_heads", designed.num_heads}});
   require(ascending_below(heads.original_kv_heads, designed.num_kv_heads), function,
           "original_kv_heads must ascend and be below num_kv_heads",
-          {{"original_kv_heads", list_text(heads.original_kv_heads)}, {"num_kv_heads", designed.num_kv_heads}});
+          {{"original_kv_heads", shape_text(heads.original_kv_heads)}, {"num_kv_heads", designed.num_kv_heads}});
   const index_t heads_per_kv = designed.num_heads / designed.num_kv_heads;
   bool fits = heads.kv_head_of.size() == heads.original_heads.size();
   for (std::size_t h = 0; fits && h < heads.kv_head_of.size(); ++h) {
@@ -76,9 +72,9 @@ void check_heads(const MultiHeadExtents& designed, const RemainingHeads& heads) 
            heads.original_kv_heads[static_cast<std::size_t>(g)] == heads.original_heads[h] / heads_per_kv;
   }
   require(fits, function, "kv_head_of must lead each head to its kv head",
-          {{"original_heads", list_text(heads.original_heads)},
-           {"original_kv_heads", list_text(heads.original_kv_heads)},
-           {"kv_head_of", list_text(heads.kv_head_of)},
+          {{"original_heads", shape_text(heads.original_heads)},
+           {"original_kv_heads", shape_text(heads.original_kv_heads)},
+           {"kv_head_of", shape_text(heads.kv_head_of)},
            {"heads_per_kv", heads_per_kv}});
 }
 
@@ -217,7 +213,7 @@ RemovedHeads MultiHeadAttention<T>::remove_heads(std::span<const index_t> origin
   }
   const bool none_left = !result.removed.empty() && static_cast<index_t>(result.removed.size()) == extents_.num_heads;
   require(!none_left || all == RemoveAll::allow, function, "a head must remain",
-          {{"removed", list_text(result.removed)}, {"num_heads", extents_.num_heads}},
+          {{"removed", shape_text(result.removed)}, {"num_heads", extents_.num_heads}},
           "RemoveAll::allow leaves the output bias alone");
 
   std::vector<index_t> kept, kept_kv;  // indices before the removal

@@ -46,7 +46,7 @@ void scale_llama3(std::vector<double>& inv_freq, const RopeConfig& c) {
 template <class T>
 void check_rotation(const char* function, TensorView<const T, 4> x, TensorView<T, 4> y, const RopeAngles<T>& angles) {
   const auto text = [](const auto& view) {
-    return Extents(view.shape().data(), static_cast<int>(view.shape().size()));
+    return GotShape(view.shape().data(), static_cast<int>(view.shape().size()));
   };
   require(x.shape() == y.shape(), function, "input and output must have one shape",
           {{"input", text(x)}, {"output", text(y)}});

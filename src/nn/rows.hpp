@@ -11,8 +11,8 @@
 namespace multihead::nn {
 
 template <class T, int R>
-Extents text_of(const TensorView<T, R>& view) {
-  return view ? Extents(view.shape().data(), R) : Extents();
+GotShape text_of(const TensorView<T, R>& view) {
+  return view ? GotShape(view.shape().data(), R) : GotShape();
 }
 
 /// Whether the rows of a view lie in one piece each.

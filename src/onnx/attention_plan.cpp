@@ -10,7 +10,6 @@ namespace {
 
 constexpr const char* kName = "onnx_attention";
 
-std::string shape_of(const OnnxView& x) { return x ? shape_text(x.shape.data(), x.rank()) : "absent"; }
 std::string type_of(const OnnxView& x) { return x ? onnx_type_name(x.type) : "absent"; }
 std::string text_of(const std::optional<index_t>& x) { return x ? std::to_string(*x) : "unset"; }
 
@@ -127,7 +126,7 @@ void check_past(const OnnxView& past, const char* name, const OnnxView4& now, in
   const std::vector<index_t> want = {now.shape[0], now.shape[2], seqlen_past, now.shape[3]};
   require(past.shape == want, kName,
           "past_key and past_value must be [batch, kv_num_heads, past, head_size] of k and v",
-          {{name, shape_of(past)}, {"expected", shape_text(want.data(), 4)}});
+          {{name, shape_of(past)}, {"expected", shape_text(want)}});
 }
 
 void plan_past(const OnnxAttentionInput& in, OnnxAttentionPlan& plan) {
@@ -193,6 +192,8 @@ std::optional<index_t> window_bound(index_t size, const OnnxAttentionPlan& plan)
 }
 
 }  // namespace
+
+std::string shape_of(const OnnxView& x) { return x ? shape_text(x.shape) : "absent"; }
 
 OnnxView4 token_view(const OnnxView& x, index_t heads) {
   const auto &n = x.shape, &s = x.stride;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "multihead/onnx/operators.hpp"
 #include "onnx/convert.hpp"
@@ -32,6 +33,9 @@ struct OnnxAttentionPlan {
 
 /// @throws ShapeError, UnsupportedError  as onnx_attention
 OnnxAttentionPlan plan_onnx_attention(const OnnxAttentionInput& input, const OnnxAttentionOptions& options);
+
+/// Its shape as it stands in an error text; "absent" without one.
+std::string shape_of(const OnnxView& x);
 
 /// x [B, H, S, D] or [B, S, H*D] as [B, S, H, D]; `heads` divides the width.
 OnnxView4 token_view(const OnnxView& x, index_t heads);

@@ -41,16 +41,13 @@ double element_error(double got, double want, const OnnxTolerance& tolerance) {
 
 void compare(const OnnxTensor& got, const OnnxTensor& want, const std::string& name, const OnnxTolerance& tolerance,
              OnnxCaseResult& result) {
-  const auto shape = [](const OnnxTensor& t) {
-    return shape_text(t.shape().data(), static_cast<int>(t.shape().size()));
-  };
   require<Error>(got.type() == want.type() && got.shape() == want.shape(), "run_onnx_case",
                  "an output must have the expected type and shape",
                  {{"output", quote(name)},
                   {"type", onnx_type_name(got.type())},
-                  {"shape", shape(got)},
+                  {"shape", shape_text(got.shape())},
                   {"expected_type", onnx_type_name(want.type())},
-                  {"expected_shape", shape(want)}});
+                  {"expected_shape", shape_text(want.shape())}});
   const std::vector<double> x = values_of(got), y = values_of(want);
   index_t differ = 0;
   std::size_t worst = 0;

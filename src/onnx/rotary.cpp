@@ -10,8 +10,6 @@ namespace {
 
 constexpr const char* kName = "onnx_rotary_embedding";
 
-std::string shape_of(const OnnxView& x) { return x ? shape_text(x.shape.data(), x.rank()) : "absent"; }
-
 void check_types(const OnnxRotaryInput& in) {
   require(in.x && in.cos_cache && in.sin_cache, kName, "x, cos_cache and sin_cache must be given",
           {{"x", shape_of(in.x)}, {"cos_cache", shape_of(in.cos_cache)}, {"sin_cache", shape_of(in.sin_cache)}});

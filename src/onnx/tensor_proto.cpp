@@ -86,7 +86,7 @@ index_t checked_elements(const TensorFields& tensor, index_t element_bytes, cons
                "there must be at most 16 extents, none negative, that fit in 61 bits of bytes",
                {{"tensor", quote(tensor.name)},
                 {"rank", tensor.dims.size()},
-                {"shape", shape_text(tensor.dims.data(), static_cast<int>(std::min(tensor.dims.size(), kMostAxes)))}});
+                {"shape", shape_text(std::span(tensor.dims).first(std::min(tensor.dims.size(), kMostAxes)))}});
   return empty ? 0 : bytes / element_bytes;
 }
 
@@ -142,7 +142,7 @@ NamedOnnxTensor read_tensor_proto(ProtobufMessage message, const ProtobufSource&
   require_file(static_cast<index_t>(data.size()) == want, source.path, source.function,
                "a tensor's data must fill its shape",
                {{"tensor", quote(fields.name)},
-                {"shape", shape_text(fields.dims.data(), static_cast<int>(fields.dims.size()))},
+                {"shape", shape_text(fields.dims)},
                 {"data_type", onnx_type_name(type)},
                 {"data_bytes", data.size()},
                 {"expected", want}});

@@ -19,14 +19,14 @@
 namespace multihead {
 namespace {
 
-// Measured in docs/performance.md, "Layer and projections".
+// Measured in docs/ladder.md, "Layer and projections".
 constexpr index_t kPackedBytes = 256 * 1024;  // panels that are packed at a time: half an L2
 constexpr index_t kRowsPerTask = 48;          // rows that meet these panels while they lie in the caches
 constexpr double kWorthThreads = 2e6;         // flops: about 20 microseconds
 
 template <class T>
 void check(const TensorView<const T, 2>& a, const MatmulPart<T>& part) {
-  const auto text = [](const auto& view) { return Extents(view.shape().data(), 2); };
+  const auto text = [](const auto& view) { return GotShape(view.shape().data(), 2); };
   const auto& [b, c, bias, packed] = part;
   require(a.shape(1) == b.shape(1), "matmul", "a [m, k] and b [n, k] must agree in k",
           {{"a", text(a)}, {"b", text(b)}});
@@ -39,7 +39,7 @@ void check(const TensorView<const T, 2>& a, const MatmulPart<T>& part) {
   if (packed == nullptr || !*packed) return;
   const index_t got[2] = {packed->rows(), packed->columns()};
   require(got[0] == b.shape(0) && got[1] == b.shape(1), "matmul", "packed must be of b [n, k]",
-          {{"packed", Extents(got, 2)}, {"b", text(b)}});
+          {{"packed", GotShape(got, 2)}, {"b", text(b)}});
 }
 
 /// Whether a part is packed, and for the kernels at hand.

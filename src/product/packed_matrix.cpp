@@ -14,7 +14,7 @@
 namespace multihead {
 namespace {
 
-constexpr index_t kRowsBytes = 256 * 1024;  // a block of rows: half an L2 (docs/performance.md)
+constexpr index_t kRowsBytes = 256 * 1024;  // a block of rows: half an L2 (docs/ladder.md)
 
 template <class T>
 Panels panels_of(const kernels::Table<T>& kernel, index_t num_rows) {

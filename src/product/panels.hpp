@@ -8,7 +8,7 @@
 
 namespace multihead {
 
-// Measured in docs/performance.md, "Layer and projections".
+// Measured in docs/ladder.md, "Layer and projections".
 constexpr index_t kPanelDepth = 1536;  // k of a panel at a time: 24 x 1536 f32 are 144 KB, read in order from the L2
 constexpr index_t kProductTasksPerWorker = 8;  // few enough to be long, enough to end together
 

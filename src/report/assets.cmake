@@ -1,7 +1,8 @@
 # The page's own sources become part of the library.
 set(page ${CMAKE_CURRENT_LIST_DIR}/page)
 set(script)
-foreach(name data view colour surface grid matrix lines details export main input)
+foreach(name dom characters numbers data view colour surface state grid matrix lines details text target describe
+        export thumbnails draw reveal zoom address pointer keys title print main)
   list(APPEND script ${page}/${name}.js)
 endforeach()
 list(JOIN script "," script)

@@ -28,6 +28,20 @@ void check_layer(const AttentionReport& report, index_t layer) {
           {{"seqlen_kv", probs.shape(3)}, {"key_tokens", num_keys}, {"layer", layer}});
 }
 
+void check_numbers(const AttentionReport& report, index_t layer) {
+  const std::vector<index_t>* numbers = numbers_of(report, static_cast<std::size_t>(layer));
+  if (!numbers) return;
+  const index_t num_heads = report.layers[static_cast<std::size_t>(layer)].shape(1);
+  require(static_cast<index_t>(numbers->size()) == num_heads, kName, "head_numbers must have one number for each head",
+          {{"head_numbers", numbers->size()}, {"num_heads", num_heads}, {"layer", layer}});
+  index_t before = -1;
+  for (const index_t number : *numbers) {
+    require(number > before, kName, "head_numbers must be 0 or more and rise within a layer",
+            {{"number", number}, {"before", before}, {"layer", layer}});
+    before = number;
+  }
+}
+
 /// A NaN fails the comparison too.
 void check_weights(const AttentionReport& report, index_t layer) {
   const TensorView<const float, 4>& probs = report.layers[static_cast<std::size_t>(layer)];
@@ -49,6 +63,11 @@ const ReportTokens& key_tokens(const AttentionReport& report) {
   return report.keys.tokens.empty() ? report.queries : report.keys;
 }
 
+const std::vector<index_t>* numbers_of(const AttentionReport& report, std::size_t layer) {
+  const bool given = layer < report.head_numbers.size() && !report.head_numbers[layer].empty();
+  return given ? &report.head_numbers[layer] : nullptr;
+}
+
 void check_report(const AttentionReport& report) {
   const auto num_layers = static_cast<index_t>(report.layers.size());
   require(num_layers >= 1, kName, "a page needs a layer", {{"num_layers", num_layers}});
@@ -56,6 +75,7 @@ void check_report(const AttentionReport& report) {
   check_words(report.queries, "queries");
   check_words(report.keys, "keys");
   for (index_t layer = 0; layer < num_layers; ++layer) check_layer(report, layer);
+  for (index_t layer = 0; layer < num_layers; ++layer) check_numbers(report, layer);
   require(report.first_layer >= 0 && report.first_layer < num_layers, kName, "first_layer must be a layer",
           {{"first_layer", report.first_layer}, {"num_layers", num_layers}});
   const index_t num_heads = report.layers[static_cast<std::size_t>(report.first_layer)].shape(1);

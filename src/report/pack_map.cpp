@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <new>
@@ -46,6 +47,16 @@ std::string deflated(std::string& bytes) {
 }
 
 }  // namespace
+
+int map_digits(TensorView<const float, 2> probs, int digits) {
+  float most = 0.0f;
+  for (index_t i = 0; i < probs.shape(0); ++i) {
+    for (index_t j = 0; j < probs.shape(1); ++j) most = std::max(most, probs(i, j));
+  }
+  if (most <= 0.001f) return std::max(digits, 6);
+  if (most <= 0.01f) return std::max(digits, 5);
+  return digits;
+}
 
 std::string pack_map(TensorView<const float, 2> probs, int digits) {
   std::string bytes = planes_of(probs, digits);

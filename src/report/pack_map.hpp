@@ -17,6 +17,10 @@ namespace multihead {
 /// Bytes of one packed weight before compression: 2 for four digits, 3 for six.
 constexpr int plane_count(int digits) { return digits > 4 ? 3 : 2; }
 
+/// The decimals of one map, at least `digits`: as many as keep its largest weight at 100 steps or more, at most six.
+/// Weights of a head that spreads over 512 tokens are near 0.002: four decimals would leave them two figures.
+int map_digits(TensorView<const float, 2> probs, int digits);
+
 /// probs [Sq, Skv] with entries in [0, 1].
 std::string pack_map(TensorView<const float, 2> probs, int digits);
 

@@ -23,13 +23,24 @@ constexpr index_t kLinksShown = 5;
 
 struct Head {
   index_t layer = 0;
-  index_t head = 0;
+  index_t head = 0;    ///< its place in the layer
+  index_t number = 0;  ///< what it is called
+};
+
+/// A head as it is packed.
+struct PackedHead {
+  int digits = 0;
+  std::string map;
+  lens::HeadSummary summary;
 };
 
 std::vector<Head> all_heads(const AttentionReport& report) {
   std::vector<Head> heads;
   for (std::size_t layer = 0; layer < report.layers.size(); ++layer) {
-    for (index_t h = 0; h < report.layers[layer].shape(1); ++h) heads.push_back({static_cast<index_t>(layer), h});
+    const std::vector<index_t>* numbers = numbers_of(report, layer);
+    for (index_t h = 0; h < report.layers[layer].shape(1); ++h) {
+      heads.push_back({static_cast<index_t>(layer), h, numbers ? (*numbers)[static_cast<std::size_t>(h)] : h});
+    }
   }
   return heads;
 }
@@ -56,28 +67,29 @@ json summary_json(const lens::HeadSummary& summary) {
 }
 
 /// What the script needs beside the maps.
-json page_data(const AttentionReport& report, const std::vector<Head>& heads,
-               const std::vector<lens::HeadSummary>& summaries) {
+json page_data(const AttentionReport& report, const std::vector<Head>& heads, const std::vector<PackedHead>& packed) {
   json data;
   data["title"] = report.title;
+  data["text"] = report.text;
+  data["model"] = report.model;
   data["notes"] = report.notes;
-  data["digits"] = report_digits(report);
   data["self"] = report.keys.tokens.empty();
   data["queries"] = side_json(report.queries);
   data["keys"] = side_json(key_tokens(report));
-  data["first"] = {report.first_layer, report.first_head};
   data["heads"] = json::array();
   for (std::size_t n = 0; n < heads.size(); ++n) {
-    json head = summary_json(summaries[n]);
+    if (heads[n].layer == report.first_layer && heads[n].head == report.first_head) data["first"] = n;
+    json head = summary_json(packed[n].summary);
     head["layer"] = heads[n].layer;
-    head["head"] = heads[n].head;
+    head["head"] = heads[n].number;
+    head["digits"] = packed[n].digits;
     data["heads"].push_back(head);
   }
   return data;
 }
 
 std::string map_element(const Head& at, const std::string& packed) {
-  return "<script type=\"text/plain\" id=\"map-" + std::to_string(at.layer) + "-" + std::to_string(at.head) + "\">" +
+  return "<script type=\"text/plain\" id=\"map-" + std::to_string(at.layer) + "-" + std::to_string(at.number) + "\">" +
          packed + "</script>\n";
 }
 
@@ -118,23 +130,23 @@ std::string attention_page(const AttentionReport& report, Executor* threads) {
   const Tensor<bool, 1> special_queries = special_flags(report.queries);
   const Tensor<bool, 1> special_keys = special_flags(key_tokens(report));
 
-  std::vector<std::string> packed(heads.size());
-  std::vector<lens::HeadSummary> summaries(heads.size());
+  std::vector<PackedHead> packed(heads.size());
   run_tasks(threads, static_cast<index_t>(heads.size()), [&](index_t n, int) {
     const auto at = static_cast<std::size_t>(n);
     const lens::HeadMap probs = map_of(report, heads[at]);
-    packed[at] = map_element(heads[at], pack_map(probs, digits));
-    summaries[at] = lens::summarise_head(probs, special_queries, special_keys, kLinksShown);
+    packed[at].digits = map_digits(probs, digits);
+    packed[at].map = map_element(heads[at], pack_map(probs, packed[at].digits));
+    packed[at].summary = lens::summarise_head(probs, special_queries, special_keys, kLinksShown);
   });
 
   std::string maps;
-  for (std::string& map : packed) {
-    maps += map;
-    map = {};
+  for (PackedHead& head : packed) {
+    maps += head.map;
+    head.map = {};
   }
   return fill(assets::kTemplate, {{"title", escape_html(report.title)},
                                   {"style", assets::kStyle},
-                                  {"data", json_for_script(page_data(report, heads, summaries))},
+                                  {"data", json_for_script(page_data(report, heads, packed))},
                                   {"maps", maps},
                                   {"script", assets::kScript}});
 }

@@ -13,11 +13,11 @@ struct AddedToken {
   index_t id = 0;
   std::string content = {};
   std::string normalized_content = {};  // what is looked for if `normalized`, else `content`
-  bool special = false;            // left out by decode
-  bool single_word = false;        // only where no word character touches it
-  bool takes_left = false;         // takes the whitespace before it, "lstrip"
-  bool takes_right = false;        // takes the whitespace after it, "rstrip"
-  bool normalized = false;         // looked for in the normalized text, else in the original
+  bool special = false;                 // left out by decode
+  bool single_word = false;             // only where no word character touches it
+  bool takes_left = false;              // takes the whitespace before it, "lstrip"
+  bool takes_right = false;             // takes the whitespace after it, "rstrip"
+  bool normalized = false;              // looked for in the normalized text, else in the original
 };
 
 /// A stretch of a text: one added token, or what lies between two.

@@ -30,8 +30,8 @@ void add_stated(AddedTokens& added, const std::vector<StatedToken>& tokens, cons
     const std::string& content = stated.token.content;
     if (content.empty()) continue;
     const bool is_there = added.contains(content);
-    const index_t id = is_there && !stated.replaces ? *added.vocabulary().id_of(content)
-                                                    : added.add(stated.token, vocabulary);
+    const index_t id =
+        is_there && !stated.replaces ? *added.vocabulary().id_of(content) : added.add(stated.token, vocabulary);
     if (stated.id && stated.stated_id != id) {
       stated.id->fail("must have the id that the vocabulary gives it",
                       {{"content", quote(content)}, {"id", stated.stated_id}, {"expected", id}});

@@ -149,7 +149,8 @@ Tokenizer Tokenizer::load(const std::filesystem::path& file_or_folder) {
   std::error_code unreadable;
   const bool is_file = std::filesystem::is_regular_file(file_or_folder, unreadable);
   if (!is_file || file_or_folder.extension() != ".json") return load_tokenizer(ModelFolder(file_or_folder, kFunction));
-  return Tokenizer(std::make_shared<const Pipeline>(read_pipeline(read_json(file_or_folder, kFunction), file_or_folder, {})));
+  return Tokenizer(
+      std::make_shared<const Pipeline>(read_pipeline(read_json(file_or_folder, kFunction), file_or_folder, {})));
 }
 
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {

@@ -12,9 +12,8 @@ constexpr std::string_view kFunction = "Tokenizer::load";
 
 // Classes that make BERT's tokenizer of a vocabulary.
 constexpr std::string_view kBertClasses[] = {
-    "BertTokenizer",       "DistilBertTokenizer", "ElectraTokenizer",    "MobileBertTokenizer",
-    "ConvBertTokenizer",   "RetriBertTokenizer",  "SqueezeBertTokenizer", "LayoutLMTokenizer",
-    "LxmertTokenizer",
+    "BertTokenizer",      "DistilBertTokenizer",  "ElectraTokenizer",  "MobileBertTokenizer", "ConvBertTokenizer",
+    "RetriBertTokenizer", "SqueezeBertTokenizer", "LayoutLMTokenizer", "LxmertTokenizer",
 };
 // Classes that do what tokenizer.json says.
 constexpr std::string_view kGenericClasses[] = {"PreTrainedTokenizer", "TokenizersBackend"};
@@ -71,7 +70,8 @@ std::string checked_class(const ModelFolder& folder, const JsonFile* config, boo
     std::string name = node->text();
     if (name.ends_with("Fast")) name.resize(name.size() - 4);
     const bool handled = among(kBertClasses, name) || (!from_vocabulary && among(kGenericClasses, name));
-    if (!handled) node->unsupported(node->text(), from_vocabulary ? "BertTokenizer" : "BertTokenizer, PreTrainedTokenizerFast");
+    if (!handled)
+      node->unsupported(node->text(), from_vocabulary ? "BertTokenizer" : "BertTokenizer, PreTrainedTokenizerFast");
     return name;
   }
   const auto type = from_vocabulary && model ? root_of(*model, "config").find("model_type") : std::nullopt;
@@ -105,7 +105,8 @@ std::vector<StatedToken> tokens_with_ids(const Files& files, const std::vector<A
     return std::ranges::find(special, content, &AddedToken::content) != special.end();
   };
   std::vector<StatedToken> tokens;
-  const auto decoder = files.config ? root_of(*files.config, "tokenizer_config").find("added_tokens_decoder") : std::nullopt;
+  const auto decoder =
+      files.config ? root_of(*files.config, "tokenizer_config").find("added_tokens_decoder") : std::nullopt;
   if (decoder) {
     for (auto& [id, node] : decoder->members()) {
       index_t number = -1;
@@ -156,8 +157,11 @@ std::vector<AddedToken> special_tokens(const Files& files, bool from_vocabulary,
   std::vector<std::string> order(std::begin(kSpecialKeys), std::end(kSpecialKeys));
   std::vector<JsonNode> roots;
   if (from_vocabulary) {
-    for (const auto& [key, content] : {std::pair("unk_token", "[UNK]"), {"sep_token", "[SEP]"}, {"pad_token", "[PAD]"},
-                                       {"cls_token", "[CLS]"}, {"mask_token", "[MASK]"}}) {
+    for (const auto& [key, content] : {std::pair("unk_token", "[UNK]"),
+                                       {"sep_token", "[SEP]"},
+                                       {"pad_token", "[PAD]"},
+                                       {"cls_token", "[CLS]"},
+                                       {"mask_token", "[MASK]"}}) {
       named[key] = {.content = content, .special = true};
     }
   }

@@ -15,10 +15,10 @@ namespace multihead {
 
 /// A token that is to be added to those of the vocabulary file.
 struct StatedToken {
-  AddedToken token;                  // its id is given by the vocabulary
-  std::optional<JsonNode> id = {};   // the value or key that states an id, which must then be that of the vocabulary
-  index_t stated_id = 0;             // what `id` says
-  bool replaces = false;             // takes the place of an equal one that is there already, else it is left out
+  AddedToken token;                 // its id is given by the vocabulary
+  std::optional<JsonNode> id = {};  // the value or key that states an id, which must then be that of the vocabulary
+  index_t stated_id = 0;            // what `id` says
+  bool replaces = false;            // takes the place of an equal one that is there already, else it is left out
 };
 
 struct TokenizerSettings {
@@ -27,7 +27,7 @@ struct TokenizerSettings {
   std::optional<std::optional<bool>> strip_accents;
   /// By their key: "cls_token" -> "[CLS]".
   std::map<std::string, std::string> special;
-  std::vector<StatedToken> tokens;  ///< in the order in which they are added
+  std::vector<StatedToken> tokens;    ///< in the order in which they are added
   std::vector<JsonNode> never_split;  ///< must be added tokens, which are not split in any case
   bool is_bert = false;  ///< the class is stated, and one of those that build the whole of BERT's pipeline themselves
   std::optional<Side> truncation_side;

@@ -145,5 +145,5 @@ class Folders(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    MULTIHEAD, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
+    MULTIHEAD, SOURCE = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
     unittest.main(argv=sys.argv[:1])

@@ -141,8 +141,7 @@ TEST(Fork, AChildThatReturnsFromATaskIsToldSo) {
     };
     const std::string text = test::error_of<Error>([&] { threads.run(2, task); });
     if (child == 0) {
-      _exit(text ==
-                    "Threads::run: a process that was forked by a task cannot end the job that the task is part of, "
+      _exit(text == "Threads::run: a process that was forked by a task cannot end the job that the task is part of, "
                     "got tasks=2, done=1; the other threads do not exist in it; leave such a process with _exit() or "
                     "exec()"
                 ? 0

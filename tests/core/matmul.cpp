@@ -107,6 +107,12 @@ TEST(Matmul, AnyNumberOfRowsGivesTheBitsOfAll) {
     const TensorView<const float, 1> bias = biases.view().permute({1, 0})[1];
     Tensor<float, 2> all({kAll, n});
     matmul(a, b, all.view(), {.bias = bias});
+    // c + a b^T: each slab of k is summed from zero and added as a whole.
+    Tensor<float, 2> all_added({kAll, n});
+    for (index_t i = 0; i < kAll; ++i) {
+      for (index_t j = 0; j < n; ++j) all_added(i, j) = bias(j);
+    }
+    matmul(a, b, all_added.view(), {.accumulate = true});
     const PackedMatrix<float> packed(b, &threads);
     Tensor<float, 2> of_packed({kAll, n});
     matmul(a, b, of_packed.view(), {.bias = bias, .packed = &packed, .threads = &threads});
@@ -121,14 +127,33 @@ TEST(Matmul, AnyNumberOfRowsGivesTheBitsOfAll) {
       matmul(a.slice(0, first, first + m), b, few.view(), {.bias = bias, .packed = &packed});
       ASSERT_EQ(std::memcmp(few.data(), &all(first, 0), sizeof(float) * static_cast<std::size_t>(m * n)), 0)
           << "packed, m=" << m << " n=" << n << " k=" << k;
-      // The same sums by way of accumulation, into rows that do not follow one another.
+      // Accumulated, into rows that do not follow one another.
       for (index_t i = 0; i < m; ++i) {
         for (index_t j = 0; j < n; ++j) added(i, j) = bias(j);
       }
       matmul(a.slice(0, first, first + m), b, added.view().slice(1, 0, n), {.accumulate = true});
       for (index_t i = 0; i < m; ++i) {
-        ASSERT_EQ(std::memcmp(&added(i, 0), &all(first + i, 0), sizeof(float) * static_cast<std::size_t>(n)), 0);
+        ASSERT_EQ(std::memcmp(&added(i, 0), &all_added(first + i, 0), sizeof(float) * static_cast<std::size_t>(n)), 0);
         ASSERT_EQ(added(i, n), 0.0f);
+      }
+    }
+  }
+}
+
+// A long product is taken in slabs of k: the bias, and what c holds, enter it once.
+TEST(Matmul, TheBiasEntersALongProductOnce) {
+  for (const index_t k : {1, 1535, 1536, 1537, 3073, 5000}) {
+    for (const index_t m : {1, 5, 60}) {
+      const Tensor<float, 2> a({m, k}), b({50, k});  // zeros: c is what it starts from
+      Tensor<float, 1> bias({50});
+      for (index_t n = 0; n < 50; ++n) bias(n) = 1000 + static_cast<float>(n);
+      const PackedMatrix<float> packed(b.view()), nothing;
+      for (const PackedMatrix<float>* p : {&nothing, &packed}) {
+        Tensor<float, 2> c({m, 50});
+        matmul(a.view(), b.view(), c.view(), {.bias = bias.view(), .packed = p});
+        for (index_t n = 0; n < 50; ++n) ASSERT_EQ(c(m - 1, n), bias(n)) << "k=" << k << " m=" << m;
+        matmul(a.view(), b.view(), c.view(), {.bias = bias.view(), .accumulate = true, .packed = p});
+        for (index_t n = 0; n < 50; ++n) ASSERT_EQ(c(m - 1, n), 2 * bias(n)) << "k=" << k << " m=" << m;
       }
     }
   }
@@ -188,7 +213,9 @@ TEST(Matmul, RefusesShapesThatDoNotFit) {
   EXPECT_EQ(test::error_of([&] { matmul(a.view(), b3.view(), wrong.view()); }),
             "matmul: c must be [m, n], got a=[2, 3], b=[4, 3], c=[2, 5]");
   Tensor<float, 2> turned({4, 2});
-  EXPECT_EQ(test::error_of([&] { matmul(a.view(), b3.view(), turned.view().permute({1, 0})); }),
+  EXPECT_EQ(test::error_of([&] {
+              matmul(a.view(), b3.view(), turned.view().permute({1, 0}));
+            }),
             "matmul: the last axis of c must be contiguous, got stride=2");
   EXPECT_EQ(test::error_of([&] { matmul(a.view(), b3.view(), c.view(), {.bias = bias.view()}); }),
             "matmul: bias must be [n], got bias=3, n=4");

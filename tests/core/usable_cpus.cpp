@@ -51,7 +51,8 @@ TEST(UsableCpus, NoQuota) {
   Tree empty, unlimited, zero;
   EXPECT_EQ(empty.cpus(), 0);
   EXPECT_EQ(version_2(unlimited, "/").file("sys/fs/cgroup/cpu.max", "max 100000\n").cpus(), 0);
-  EXPECT_EQ(version_1(zero, "/").file("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n")
+  EXPECT_EQ(version_1(zero, "/")
+                .file("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n")
                 .file("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n")
                 .cpus(),
             0);
@@ -86,7 +87,9 @@ TEST(UsableCpus, OwnGroupAndThoseAboveIt) {
 TEST(UsableCpus, Version1) {
   Tree tree;
   const std::string group = "sys/fs/cgroup/cpu,cpuacct/docker/x y/";
-  version_1(tree, "/docker/x y").file(group + "cpu.cfs_quota_us", "250000\n").file(group + "cpu.cfs_period_us", "50000\n");
+  version_1(tree, "/docker/x y")
+      .file(group + "cpu.cfs_quota_us", "250000\n")
+      .file(group + "cpu.cfs_period_us", "50000\n");
   EXPECT_EQ(tree.cpus(), 5);
 }
 

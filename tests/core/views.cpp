@@ -37,14 +37,10 @@ static_assert(!kMakes<BroadcastOutput, Tensor<float, 2>>);
 static_assert(!kMakes<InputView<1>, std::vector<float>> && !kMakes<TensorView<const float, 1>, std::vector<float>>);
 static_assert(kMakes<InputView<1>, std::span<float>> && kMakes<TensorView<const float, 1>, std::span<float>>);
 template <class Temporary>
-concept HasView = requires(Temporary&& tensor) {
-  static_cast<Temporary&&>(tensor).view();
-};
+concept HasView = requires(Temporary&& tensor) { static_cast<Temporary&&>(tensor).view(); };
 static_assert(HasView<Tensor<float, 2>&> && !HasView<Tensor<float, 2>> && !HasView<const Tensor<float, 2>>);
 template <class Temporary>
-concept CanBeBhsd = requires(Temporary&& tensor) {
-  bhsd(static_cast<Temporary&&>(tensor)).data();
-};
+concept CanBeBhsd = requires(Temporary&& tensor) { bhsd(static_cast<Temporary&&>(tensor)).data(); };
 static_assert(CanBeBhsd<Tensor<float, 4>&> && !CanBeBhsd<Tensor<float, 4>>);
 
 // A pointer without a shape, another rank and a type that is no DType make no view; nothing takes one for another rank.

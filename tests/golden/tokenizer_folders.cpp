@@ -53,9 +53,9 @@ TEST(TokenizerFolders, PairsAreCutAsByTheReferenceInEveryRoom) {
   };
   for (const auto& each : golden::read(golden::folder() / "pair_rooms.json")) {
     SCOPED_TRACE(each.dump());
-    const Encoding e = tokenizer.encode_pair(letters(each[0]), letters(each[1]),
-                                             {.max_length = each[2].get<index_t>() + 3,
-                                              .truncation_side = each[3] == "left" ? Side::left : Side::right});
+    const Encoding e = tokenizer.encode_pair(
+        letters(each[0]), letters(each[1]),
+        {.max_length = each[2].get<index_t>() + 3, .truncation_side = each[3] == "left" ? Side::left : Side::right});
     std::vector<std::string> first(2);
     std::vector<index_t> kept(2);
     for (std::size_t t = 0; t < e.ids.size(); ++t) {

@@ -214,9 +214,11 @@ TEST_F(EncoderInputs, AreCheckedInFull) {
   lengths(1) = 4;
   EXPECT_EQ(error({.token_ids = batch.token_ids, .lengths = lengths}),
             function + "a length must be in [0, seqlen], got b=1, length=4, seqlen=3");
-  EXPECT_EQ(error({.token_ids = batch.token_ids, .lengths = Tensor<index_t, 1>({3})}),
+  const Tensor<index_t, 1> three({3});
+  EXPECT_EQ(error({.token_ids = batch.token_ids, .lengths = three}),
             function + "lengths must be [batch], got lengths=3, batch=2");
-  EXPECT_EQ(error({.token_ids = batch.token_ids, .token_types = Tensor<index_t, 2>({2, 2})}),
+  const Tensor<index_t, 2> other_types({2, 2});
+  EXPECT_EQ(error({.token_ids = batch.token_ids, .token_types = other_types}),
             function + "token_types must have the shape of token_ids, got token_types=[2, 2], token_ids=[2, 3]");
   EXPECT_EQ(error(batch.input(), {.capture = {.probs = true, .heads = {{{0, 4}}}}}),
             function + "a captured head must be one of its layer's, got layer=0, head=4");
@@ -308,7 +310,8 @@ TEST_F(SentencePoolingFiles, EachSettingIsHonouredOrRefused) {
       {"sentence_roberta_config.json", R"({"max_seq_length":0})",
        "a field must be a whole number in range, got max_seq_length=\"0\", least=1, below=2147483648"},
       {"sentence_bert_config.json", R"({"model_args":{"torch_dtype":"float16"}})",
-       "a setting must have a value that is handled, got model_args=\"{\\\"torch_dtype\\\":\\\"float16\\\"}\"; handled: "
+       "a setting must have a value that is handled, got model_args=\"{\\\"torch_dtype\\\":\\\"float16\\\"}\"; "
+       "handled: "
        "{} or absent"},
       {"sentence_bert_config.json", R"({"max_seq_len":128})",
        "a setting must be one that is known, got max_seq_len=\"128\""},
@@ -345,7 +348,11 @@ TEST_F(SentencePoolingFiles, ModulesMustBeOursInTheirOrder) {
     std::string list;
     for (const char type : types) {
       list += list.empty() ? "[" : ",";
-      list += R"({"path":")" + std::string(type == 'P' ? "1_Pooling" : type == 'I' ? "0_Transformer" : "") + R"(","type":")" +
+      list += R"({"path":")" +
+              std::string(type == 'P'   ? "1_Pooling"
+                          : type == 'I' ? "0_Transformer"
+                                        : "") +
+              R"(","type":")" +
               (type == 'P'   ? "sentence_transformers.models.Pooling"
                : type == 'N' ? "sentence_transformers.models.Normalize"
                : type == 'X' ? "my_package.Pooling"
@@ -357,11 +364,13 @@ TEST_F(SentencePoolingFiles, ModulesMustBeOursInTheirOrder) {
     std::string text = error<Error>();
     return text.substr(0, text.find(" (\"/"));
   };
-  const std::string function = "load_sentence_pooling: ", order = function + "the modules must be Transformer, Pooling and maybe Normalize, got modules=";
+  const std::string function = "load_sentence_pooling: ",
+                    order = function + "the modules must be Transformer, Pooling and maybe Normalize, got modules=";
   EXPECT_EQ(refused("TNP"), order + "Transformer, Normalize, Pooling");
   EXPECT_EQ(refused("TPP"), order + "Transformer, Pooling, Pooling");
   EXPECT_EQ(refused("TN"), order + "Transformer, Normalize");
-  EXPECT_EQ(refused("TX"), function + "a module must be Transformer, Pooling or Normalize, got type=\"my_package.Pooling\"");
+  EXPECT_EQ(refused("TX"),
+            function + "a module must be Transformer, Pooling or Normalize, got type=\"my_package.Pooling\"");
   EXPECT_EQ(refused("IP"),
             function + "the encoder must lie in the folder itself, got path=\"0_Transformer\"; give that folder");
 }

@@ -27,8 +27,8 @@ std::map<std::string, json> whole_folder() {
   }
   tokenizer["model"]["vocab"] = few;
   tokenizer["truncation"] = {{"max_length", 9}, {"strategy", "LongestFirst"}, {"stride", 0}, {"direction", "Right"}};
-  tokenizer["padding"] = {{"strategy", {{"Fixed", 8}}}, {"direction", "Right"}, {"pad_id", 0},
-                          {"pad_type_id", 0},           {"pad_token", "[PAD]"}};
+  tokenizer["padding"] = {
+      {"strategy", {{"Fixed", 8}}}, {"direction", "Right"}, {"pad_id", 0}, {"pad_type_id", 0}, {"pad_token", "[PAD]"}};
   const std::string next = std::to_string(few.size());
   EXPECT_GT(num_words, few.size());
   return {

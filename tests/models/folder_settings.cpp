@@ -54,9 +54,10 @@ TEST(FolderSettings, OfConfigAreHonouredOrRefused) {
               }});
   EXPECT_EQ(load_text_encoder(folder.path()).encode("a b").ids, (std::vector<index_t>{2, 5, 6, 3}));
   folder.write("adapter_config.json", "{}");
-  EXPECT_EQ(load_error<UnsupportedError>(folder),
-            "load_encoder_config: the model must be complete, got found=adapter_config.json; merge the adapter into its "
-            "base model first (merge_and_unload)");
+  EXPECT_EQ(
+      load_error<UnsupportedError>(folder),
+      "load_encoder_config: the model must be complete, got found=adapter_config.json; merge the adapter into its "
+      "base model first (merge_and_unload)");
 }
 
 TEST(FolderSettings, TwoNamesOfOneSizeMustAgree) {
@@ -127,9 +128,9 @@ TEST(FolderSettings, WeightsMustBeFinite) {
                     saved.tensor.data = bytes;
                   }
                 }});
-    EXPECT_EQ(load_error<CheckpointError>(folder), std::string("load_encoder: weights must be finite as f32, got tensor=\"") +
-                                                       each.tensor + "\", element=" + std::to_string(each.element) +
-                                                       ", value=" + each.shown + " (\"DIR\")");
+    EXPECT_EQ(load_error<CheckpointError>(folder),
+              std::string("load_encoder: weights must be finite as f32, got tensor=\"") + each.tensor +
+                  "\", element=" + std::to_string(each.element) + ", value=" + each.shown + " (\"DIR\")");
   }
 }
 
@@ -164,7 +165,8 @@ TEST(FolderSettings, NothingFollowsJson) {
       {"tokenizer_config.json", "{}"},
       {"special_tokens_map.json", "{}"},
       {"added_tokens.json", "{}"},
-      {"modules.json", R"([{"type":"sentence_transformers.models.Transformer"},{"type":"sentence_transformers.models.Pooling","path":"P"}])"},
+      {"modules.json",
+       R"([{"type":"sentence_transformers.models.Transformer"},{"type":"sentence_transformers.models.Pooling","path":"P"}])"},
       {"P/config.json", R"({"pooling_mode":"cls"})"},
       {"sentence_bert_config.json", "{}"},
       {"config_sentence_transformers.json", "{}"},

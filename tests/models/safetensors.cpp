@@ -279,7 +279,8 @@ TEST(Safetensors, PathsThatAreNoFiles) {
             "load_safetensors: the file must be readable, got error=No such file or directory (\"" +
                 (folder / "absent").string() + "\")");
   EXPECT_EQ(load_error(folder.path()),
-            "load_safetensors: the folder must hold model.safetensors or model.safetensors.index.json, got found=nothing (\"" +
+            "load_safetensors: the folder must hold model.safetensors or model.safetensors.index.json, got "
+            "found=nothing (\"" +
                 folder.path().string() + "\")");
   EXPECT_EQ(load_error("/dev/null"), "load_safetensors: the path must be a regular file (\"/dev/null\")");
 }

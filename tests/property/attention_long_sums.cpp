@@ -44,9 +44,9 @@ struct Forward {
   Tensor<float, 4> out;
   Tensor<float, 3> row_max, row_sum;
   Forward(const InputView<4>& q, const InputView<4>& k, const InputView<4>& v, const AttentionOptions& options = {})
-      : out({1, q.shape[1], q.shape[2], v.shape[3]}),
-        row_max({1, q.shape[2], q.shape[1]}),
-        row_sum({1, q.shape[2], q.shape[1]}) {
+      : out({1, q.shape(1), q.shape(2), v.shape(3)}),
+        row_max({1, q.shape(2), q.shape(1)}),
+        row_sum({1, q.shape(2), q.shape(1)}) {
     attention_forward({.q = q, .k = k, .v = v},
                       {.out = out.view(), .row_max = row_max.view(), .row_sum = row_sum.view()}, options);
   }

@@ -73,6 +73,7 @@ vector<Factor> factors() {
       factor<Scale>(up_to(Scale::large), [](C& c, auto v) { c.scale = v; }),
       factor<std::optional<double>>({{}, 0.8, 30.0}, [](C& c, auto v) { c.softcap = v; }),
       factor<Bias>(up_to(Bias::lowest), [](C& c, auto v) { c.bias = v; }),
+      factor<DType>({DType::f32, DType::bf16, DType::f16}, [](C& c, auto v) { c.bias_dtype = v; }),
       factor<bool>({false, true}, [](C& c, auto v) { c.alibi = v; }),
       factor<Causal>(up_to(Causal::at_offset), [](C& c, auto v) { c.causal = v; }),
       factor<Offsets>(up_to(Offsets::given), [](C& c, auto v) { c.offsets = v; }),

@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <span>
 #include <vector>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include "multihead/encoder.hpp"
 #include "multihead/lens.hpp"
@@ -20,7 +23,7 @@ using namespace multihead::nn;
 extern const index_t B, H, Hkv, S, Sq, Skv, D, Dv, rows, columns;
 extern float *pointer, *qkv, *out_data;
 extern const float *q_data, *k_data, *v_data;
-extern const void* address;
+extern const void *address;
 extern std::vector<float> numbers;
 extern std::vector<index_t> shape, stride;
 extern Tensor<float, 2> tensor;

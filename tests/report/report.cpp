@@ -80,6 +80,24 @@ TEST(AttentionPage, RefusesWhatIsNoProbability) {
             "attention_page: probs must lie in [0, 1], got prob=nan, layer=0, h=1, i=2, j=3");
 }
 
+TEST(AttentionPage, RefusesNumbersThatAreNotThoseOfTheHeads) {
+  const Tensor<float, 4> probs({1, 2, 3, 5});
+  AttentionReport report = cross(probs, 3, 5);
+  report.head_numbers = {{4, 9}};
+  EXPECT_EQ(error_of(report), "nothing was thrown");
+  report.head_numbers = {{}};
+  EXPECT_EQ(error_of(report), "nothing was thrown");
+  report.head_numbers = {{0, 1, 2}};
+  EXPECT_EQ(error_of(report),
+            "attention_page: head_numbers must have one number for each head, got head_numbers=3, num_heads=2, layer=0");
+  report.head_numbers = {{3, 3}};
+  EXPECT_EQ(error_of(report),
+            "attention_page: head_numbers must be 0 or more and rise within a layer, got number=3, before=3, layer=0");
+  report.head_numbers = {{-1, 3}};
+  EXPECT_EQ(error_of(report),
+            "attention_page: head_numbers must be 0 or more and rise within a layer, got number=-1, before=-1, layer=0");
+}
+
 TEST(AttentionPage, IsTheSameForAnyThreads) {
   Tensor<float, 4> probs({1, 3, 4, 4});
   for (index_t n = 0; n < probs.size(); ++n) probs.data()[n] = static_cast<float>(n % 7) / 32.0f;
@@ -93,6 +111,21 @@ TEST(AttentionPage, KeepsSixDecimalsUpToTwoMillionWeights) {
   const Tensor<float, 4> large({1, 2, 1000, 1001});
   EXPECT_EQ(report_digits({.title = "", .queries = {}, .layers = {small.view()}}), 6);
   EXPECT_EQ(report_digits({.title = "", .queries = {}, .layers = {large.view()}}), 4);
+}
+
+TEST(PackMap, AHeadWithoutLargeWeightsHasMoreDecimals) {
+  Tensor<float, 2> probs({3, 4});
+  const auto digits_up_to = [&](float most, int digits) {
+    probs(2, 1) = most;
+    return map_digits(probs.view(), digits);
+  };
+  EXPECT_EQ(digits_up_to(0.5f, 4), 4);
+  EXPECT_EQ(digits_up_to(0.011f, 4), 4);
+  EXPECT_EQ(digits_up_to(0.0099f, 4), 5);
+  EXPECT_EQ(digits_up_to(0.0009f, 4), 6);
+  EXPECT_EQ(digits_up_to(0.0f, 4), 6);
+  EXPECT_EQ(digits_up_to(0.5f, 6), 6);
+  EXPECT_EQ(digits_up_to(0.005f, 6), 6);
 }
 
 TEST(Base64, IsThatOfRfc4648) {

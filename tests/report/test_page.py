@@ -1,108 +1,19 @@
 #!/usr/bin/env python3
-"""The page in a real browser.
+"""The page as a whole: its numbers, tokens, pointer, views and exports, and what it costs when it is large.
 
-    test_page.py MAKE_PAGE [GROUP...]     MAKE_PAGE: the built tests/report/tool/make_page
-
-Exit code 77 (skipped, saying why) without Playwright or Chromium. Playwright is looked for in the running Python, then
-in the project's virtual environment.
+    test_page.py MAKE_PAGE [GROUP...]
 """
 
-import json
-import os
 import pathlib
 import re
-import shutil
 import struct
-import subprocess
-import sys
-import tempfile
 import time
-import unittest
 import xml.etree.ElementTree
 
-try:
-    from playwright.sync_api import sync_playwright
-except ImportError:
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-    python = cache / "multihead" / "venv" / "bin" / "python"
-    if python.exists() and pathlib.Path(sys.prefix) != python.parent.parent:
-        os.execv(python, [str(python)] + sys.argv)
-    print("skipped: neither this Python nor the project's virtual environment has Playwright (scripts/python makes it)")
-    sys.exit(77)
+import page_test
+from page_test import PageTest
 
-BROWSER = next((path for path in map(shutil.which, ["chromium", "chromium-browser", "google-chrome"]) if path), None)
 SIZE_LIMIT = 15_000_000  # bytes of a page of 72 heads at 512 tokens
-
-
-class PageTest(unittest.TestCase):
-    """One browser a class; each test opens a page with nothing allowed but the file itself."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.playwright = sync_playwright().start()
-        cls.browser = cls.playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.close()
-        cls.playwright.stop()
-        cls.folder.cleanup()
-
-    def file_of(self, case):
-        path = pathlib.Path(self.folder.name) / f"{case}.html"
-        if not path.exists():
-            subprocess.run([MAKE_PAGE, case, path], check=True)
-        return path
-
-    def open(self, case, width=1600, scheme="light", address=""):
-        """A page of that case, all small maps drawn. Fails at its end on any error or request of the page."""
-        path = self.file_of(case)
-        context = self.browser.new_context(viewport={"width": width, "height": 1000}, color_scheme=scheme,
-                                           accept_downloads=True)
-        self.addCleanup(context.close)
-        requests, faults = [], []
-        context.on("request", lambda request: requests.append(request.url))
-        context.route(re.compile("^(?!file:)"), lambda route: route.abort())
-        page = context.new_page()
-        page.set_default_timeout(120_000)  # a loaded machine is no fault of the page
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None)
-        page.goto(path.as_uri() + address)
-        page.wait_for_selector("html[data-heads]", state="attached")
-
-        def nothing_went_wrong():
-            outside = [url for url in requests if url.partition("#")[0] != path.as_uri()
-                       and not url.startswith(("blob:", "data:"))]
-            self.assertEqual(outside, [], "the page asked for something outside itself")
-            self.assertEqual(faults, [], "the page reported errors")
-        self.addCleanup(nothing_went_wrong)
-        return page
-
-    def text(self, page, selector):
-        return page.locator(selector).inner_text()
-
-    def head(self, page):
-        return tuple(map(int, re.findall(r"\d+", self.text(page, "#head-name"))))
-
-    def rest(self, page):
-        """Waits until what was asked for has been drawn."""
-        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-    def cell(self, page, i, j):
-        """Moves the pointer onto cell (i, j) of the map, found by its labels' places; gives what is read out there."""
-        place = page.evaluate("window.multiheadPage.placeOfCell(%d, %d)" % (i, j))
-        box = page.locator("#matrix").bounding_box()
-        page.mouse.move(box["x"] + place["x"], box["y"] + place["y"])
-        self.rest(page)
-        return self.text(page, "#readout")
-
-    def list(self, page, name):
-        rows = page.locator(f"#{name} li").all()
-        return [(row.locator(".label").inner_text(), float(row.locator(".number").inner_text())) for row in rows]
-
-    def token(self, page, index):
-        return page.locator("#text .token").nth(index)
 
 
 class Numbers(PageTest):
@@ -132,7 +43,7 @@ class Numbers(PageTest):
         page = self.open("words")
         self.token(page, 1).click()
         self.rest(page)
-        self.assertEqual(self.text(page, "#reads-name"), "“un” attends to")
+        self.assertEqual(self.text(page, "#reads-name"), "“un” (1) attends to")
         self.assertEqual([name for name, _ in self.list(page, "reads")],
                          ["[SEP]", "story", "##able", "##believ", "un", "[CLS]"])
         self.assertEqual(self.list(page, "reads")[0][1], round(7 / 27, 4))
@@ -152,7 +63,7 @@ class Tokens(PageTest):
         self.assertIn("<img src=x", self.text(page, "#notes"))
         shown = page.locator("#text .token").all_inner_texts()
         self.assertEqual(shown[:5], ["a<b<c", "&amp;", "</script><script>window.broken=3</script>", "\"quoted'", "back\\slash"])
-        self.assertEqual(shown[5:], ["new⏎line", "U+200Fright", "U+2028", "<!--", "{{script}}", "]]>", "��"])
+        self.assertEqual(shown[5:], ["new⏎line", "[U+200F]right", "[U+2028]", "<!--", "{{script}}", "]]>", "��"])
 
     def test_markup_in_words_stays_text(self):
         page = self.open("hostile")
@@ -178,7 +89,7 @@ class Pointer(PageTest):
         page = self.open("words")
         self.token(page, 4).hover()
         self.rest(page)
-        self.assertEqual(self.text(page, "#reads-name"), "“story” attends to")
+        self.assertEqual(self.text(page, "#reads-name"), "“story” (4) attends to")
         page.mouse.move(2, 2)
         self.rest(page)
         self.assertEqual(self.text(page, "#reads-name"), "Strongest links")
@@ -190,10 +101,10 @@ class Pointer(PageTest):
         for key in ["ArrowRight", "ArrowDown"]:
             page.keyboard.press(key)
             self.rest(page)
-            self.assertEqual(self.text(page, "#reads-name"), "“##believ” attends to")
+            self.assertEqual(self.text(page, "#reads-name"), "“##believ” (2) attends to")
         page.keyboard.press("w")
         self.rest(page)
-        self.assertEqual(self.text(page, "#reads-name"), "“unbelievable” attends to")
+        self.assertEqual(self.text(page, "#reads-name"), "“unbelievable” (1) attends to")
         page.keyboard.press("Escape")
         self.rest(page)
         self.assertEqual(self.text(page, "#reads-name"), "Strongest links")
@@ -204,7 +115,7 @@ class Pointer(PageTest):
         page.mouse.down(), page.mouse.up()
         page.mouse.move(2, 2)
         self.rest(page)
-        self.assertEqual(self.text(page, "#readout"), "Query “##able” (3), pinned: Esc lets go")
+        self.assertEqual(self.text(page, "#readout"), "“##able” (3) → “un” (1): 0.128205, pinned: Esc lets go")
         self.cell(page, 3, 1)
         page.mouse.down(), page.mouse.up()
         page.mouse.move(2, 2)
@@ -241,10 +152,10 @@ class Keys(PageTest):
 
     def test_brackets_move_the_pin(self):
         page = self.open("words")
-        for key, name in [("]", "[CLS]"), ("]", "un"), ("[", "[CLS]"), ("[", "[SEP]")]:
+        for key, name in [("]", "[CLS]” (0"), ("]", "un” (1"), ("[", "[CLS]” (0"), ("[", "[SEP]” (5")]:
             page.keyboard.press(key)
             self.rest(page)
-            self.assertEqual(self.text(page, "#reads-name"), f"“{name}” attends to")
+            self.assertEqual(self.text(page, "#reads-name"), f"“{name}) attends to")
 
     def test_help_opens_and_closes(self):
         page = self.open("words")
@@ -253,14 +164,6 @@ class Keys(PageTest):
         self.assertIn("mean over its pieces", self.text(page, "#help"))
         page.keyboard.press("Escape")
         self.assertFalse(page.locator("#help").is_visible())
-
-    def test_the_address_keeps_what_is_open(self):
-        page = self.open("words", address="#layer=1&head=2&level=words&hide=special&query=2")
-        self.assertEqual(self.head(page), (1, 2))
-        self.assertEqual(self.text(page, "#reads-name"), "“unbelievable” attends to")
-        page.keyboard.press("ArrowLeft")
-        self.rest(page)
-        self.assertTrue(page.url.endswith("#layer=1&head=1&level=words&hide=special&query=2"), page.url)
 
 
 class Views(PageTest):
@@ -316,13 +219,6 @@ class Views(PageTest):
 
 
 class Export(PageTest):
-    def saved(self, page, button):
-        with page.expect_download() as download:
-            page.locator(button).click()
-        path = pathlib.Path(self.folder.name) / download.value.suggested_filename
-        download.value.save_as(path)
-        return path
-
     def test_svg_is_a_drawing_with_the_tokens_in_it(self):
         for case, figure in [("words", "matrix"), ("words", "lines"), ("hostile", "matrix"), ("hostile", "lines")]:
             path = self.saved(self.open(case), f"#{figure}-svg")
@@ -379,8 +275,4 @@ class Large(PageTest):
 
 
 if __name__ == "__main__":
-    if BROWSER is None:
-        print("skipped: no Chromium on the PATH")
-        sys.exit(77)
-    MAKE_PAGE = sys.argv.pop(1)
-    unittest.main(verbosity=1)
+    page_test.main()

@@ -26,10 +26,11 @@ def without_templates(name):
 
 def own_name(symbol):
     """The qualified name of a demangled symbol of ours, or None: what stands before its parameters, without a result."""
-    plain = without_templates(OF_CLASS.sub("", symbol).replace("(anonymous namespace)", "anonymous"))
+    plain = OF_CLASS.sub("", symbol).replace("(anonymous namespace)", "anonymous")
+    plain = without_templates(re.sub(r"\[abi:\w+\]", "", plain))
     before = plain.split("(")[0]
-    found = re.search(r"(?:^|\s)(multihead::[\w:~]+(?:operator\W+)?)", before)
-    return found[1] if found and not before.lstrip().startswith("std::") else None
+    found = re.search(r"(?:^|\s)(multihead::[\w:~]+(?:operator.*)?)$", before)
+    return found[1] if found else None
 
 
 def main():
@@ -50,7 +51,7 @@ def main():
             parts = [part for part in name.split("::")[1:]]
             exported |= set(parts)
             is_member = any(part in classes for part in parts[:-1]) or parts[-1] in classes
-            fits = parts[-1] in functions or (is_member and all(part.strip("~") in words for part in parts))
+            fits = parts[-1] in functions or (is_member and all(word in words for part in parts for word in re.findall(r"\w+", part)))
             if not fits:
                 faults.append(f"{pathlib.Path(library).name} exports {symbol}")
     faults += [f"{name} says MULTIHEAD_API and is not exported" for name in sorted((classes | functions) - exported)]

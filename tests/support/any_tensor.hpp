@@ -58,8 +58,16 @@ class AnyTensor {
     return {bytes_.data() + offset_ * dtype_bytes(dtype_), dtype_, shape_, stride_};
   }
   /// As a bias, a boolean mask, or the gradient of a bias.
-  BroadcastView broadcast() const requires(R == 4) { return in(); }
-  BroadcastOutput broadcast_out() requires(R == 4) { return out(); }
+  BroadcastView broadcast() const
+    requires(R == 4)
+  {
+    return in();
+  }
+  BroadcastOutput broadcast_out()
+    requires(R == 4)
+  {
+    return out();
+  }
 
   std::array<index_t, R> index_of(index_t position) const {
     std::array<index_t, R> index{};

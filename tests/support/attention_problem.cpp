@@ -29,6 +29,15 @@ std::vector<index_t> choose(Random& random, index_t extent, index_t count) {
   return all;
 }
 
+double lowest_of(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return -65504;
+    case DType::bf16: return -0x1.fep127;
+    case DType::f64: return std::numeric_limits<double>::lowest();
+    default: return std::numeric_limits<float>::lowest();
+  }
+}
+
 /// The extents of a broadcast operand: those of `full` where `keep` is set, else 1.
 std::array<index_t, 4> kept_axes(const std::array<index_t, 4>& full, std::array<bool, 4> keep) {
   std::array<index_t, 4> shape{};
@@ -52,7 +61,7 @@ AttentionConfig AttentionConfig::normalised() const {
   AttentionConfig c = *this;
   if (c.arrangement == Arrangement::packed) c.lengths = Lengths::none;
   if (c.arrangement == Arrangement::paged && c.lengths == Lengths::none) c.lengths = Lengths::kv;
-  if (c.dtype == DType::f64) c.mixture = Mixture::same;
+  if (c.dtype == DType::f64) c.mixture = Mixture::same, c.bias_dtype = DType::f32;
   if (c.causal == Causal::at_offset) c.offsets = Offsets::given;
   if (c.causal == Causal::top_left || c.causal == Causal::bottom_right) c.offsets = Offsets::none;
   return c;
@@ -68,10 +77,10 @@ std::string AttentionConfig::text() const {
   text << "B" << batch << " Sq" << seqlen_q << " Skv" << seqlen_kv << " H" << num_heads << " D" << head_dim << " Dv"
        << head_dim_v << " " << dtype_name(dtype) << " mixture=" << int(mixture) << " arrangement=" << int(arrangement)
        << " values=" << int(values) << " scale=" << int(scale) << " softcap=" << optional(softcap)
-       << " bias=" << int(bias) << " alibi=" << alibi << " causal=" << int(causal) << " offsets=" << int(offsets)
-       << " left=" << optional(window_left) << " right=" << optional(window_right) << " visible=" << int(visible)
-       << " lengths=" << int(lengths) << " sinks=" << int(sinks) << " dropout=" << dropout
-       << " kv_heads=" << int(kv_heads) << " probs=" << int(probs) << " dlse=" << dlse;
+       << " bias=" << int(bias) << " of " << dtype_name(bias_dtype) << " alibi=" << alibi << " causal=" << int(causal)
+       << " offsets=" << int(offsets) << " left=" << optional(window_left) << " right=" << optional(window_right)
+       << " visible=" << int(visible) << " lengths=" << int(lengths) << " sinks=" << int(sinks)
+       << " dropout=" << dropout << " kv_heads=" << int(kv_heads) << " probs=" << int(probs) << " dlse=" << dlse;
   return text.str();
 }
 
@@ -184,9 +193,8 @@ void AttentionProblem::draw_masks(Random& random) {
   if (config.bias != Bias::none) {
     const auto keep =
         config.bias == Bias::per_head ? std::array<bool, 4>{false, true, false, false} : axes(config.bias);
-    bias = AnyTensor<4>(wide_dtype(), kept_axes(full, keep));
-    const double lowest = wide_dtype() == DType::f64 ? std::numeric_limits<double>::lowest()
-                                                     : double{std::numeric_limits<float>::lowest()};
+    bias = AnyTensor<4>(bias_dtype(), kept_axes(full, keep));
+    const double lowest = lowest_of(bias_dtype());
     bias.generate([&](auto index) {
       if (config.bias == Bias::with_infinite && (index[2] % 5 == 2 || random.chance(0.3))) return -kInfinity;
       if (config.bias == Bias::lowest && (index[2] % 5 == 2 || random.chance(0.3))) return lowest;

@@ -36,6 +36,7 @@ struct AttentionConfig {
   Scale scale = Scale::unset;
   std::optional<double> softcap = {};
   Bias bias = Bias::none;
+  DType bias_dtype = DType::f32;  ///< f64 with f64
   bool alibi = false;
   Causal causal = Causal::off;
   Offsets offsets = Offsets::none;
@@ -100,7 +101,8 @@ class AttentionProblem {
 
   DType out_dtype() const { return config.dtype; }
   DType cache_dtype() const;
-  /// The dtype of statistics, bias, sinks and slopes.
+  DType bias_dtype() const { return config.dtype == DType::f64 ? DType::f64 : config.bias_dtype; }
+  /// The dtype of statistics, sinks, slopes, and the gradient of a bias.
   DType wide_dtype() const { return config.dtype == DType::f64 ? DType::f64 : DType::f32; }
 
  private:

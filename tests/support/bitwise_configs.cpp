@@ -24,6 +24,7 @@ std::vector<NamedConfig> bitwise_configs() {
   padded.probs = Probs::heads_and_rows;
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
     padded.dtype = dtype;
+    padded.bias_dtype = dtype == DType::f64 ? DType::f32 : dtype;
     add(std::string("padded_") + dtype_name(dtype), padded);
   }
 
@@ -43,10 +44,10 @@ std::vector<NamedConfig> bitwise_configs() {
   add("masked_shared", masked);
 
   AttentionConfig packed = padded;
-  packed.dtype = DType::f32;
+  packed.dtype = packed.bias_dtype = DType::f32;
   packed.arrangement = Arrangement::packed;
   add("packed", packed);
-  packed.dtype = DType::bf16;
+  packed.dtype = packed.bias_dtype = DType::bf16;
   packed.causal = Causal::at_offset;
   packed.bias = Bias::per_key;
   packed.kv_heads = KvHeads::equal;

@@ -30,7 +30,8 @@ std::string end_of_child(Work&& work) {
   }
   int status = 0;
   if (waitpid(child, &status, 0) != child) return "no child";
-  return WIFEXITED(status) ? "exit " + std::to_string(WEXITSTATUS(status)) : "signal " + std::to_string(WTERMSIG(status));
+  return WIFEXITED(status) ? "exit " + std::to_string(WEXITSTATUS(status))
+                           : "signal " + std::to_string(WTERMSIG(status));
 }
 
 }  // namespace multihead::test

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "reference/attention.hpp"
 #include "reference/rounding.hpp"
@@ -41,6 +42,21 @@ BackwardResult backward_deviations(const AttentionProblem& problem, const Forwar
   return problem.backward({{}, backward}, saved, DType::f64);
 }
 
+/// Rows of equal scores round alike: over n of them errors add up to n times one, not to the root of n. The largest
+/// such n, by the saved statistics of rows that see a key: 1 for random scores, all rows for a scale of 0, many where a
+/// softcap has flattened the scores.
+double rows_alike(const ForwardResult& truth) {
+  std::map<std::pair<double, double>, int> count;
+  const auto row_max = truth.row_max.values(), row_sum = truth.row_sum.values();
+  const auto rounded = [](double x) { return static_cast<double>(static_cast<float>(x)); };
+  int most = 1;
+  for (std::size_t n = 0; n < row_max.size(); ++n) {
+    if (row_sum[n] == 0 || !std::isfinite(row_sum[n])) continue;
+    most = std::max(most, ++count[{rounded(row_max[n]), rounded(row_sum[n])}]);
+  }
+  return most;
+}
+
 /// Compares tensors of the results under test with truth, plain and deviation of the same problem.
 template <class Result>
 struct Judge {
@@ -49,7 +65,7 @@ struct Judge {
   double factor;
 
   template <int R>
-  void operator()(const char* name, AnyTensor<R> Result::*tensor) const {
+  void operator()(const char* name, AnyTensor<R> Result::*tensor, double rows = 1) const {
     const AnyTensor<R>& x_tensor = result.*tensor;
     if (!x_tensor) return;
     ASSERT_TRUE(x_tensor.outside_untouched()) << name << " wrote outside its view: " << problem.config.text();
@@ -68,8 +84,8 @@ struct Judge {
         continue;
       }
       const double error = std::abs(x[n] - t[n]);
-      const double allowed =
-          factor * plain_error + kDeviations * s[n] + std::max(half_unit * std::abs(t[n]), half_smallest);
+      const double allowed = factor * plain_error + kDeviations * std::sqrt(rows) * s[n] +
+                             std::max(half_unit * std::abs(t[n]), half_smallest);
       ASSERT_TRUE(error <= allowed) << name << " element " << n << " is " << x[n] << ", not " << t[n] << ": error "
                                     << error << ", largest plain error " << plain_error << ", deviation " << s[n]
                                     << ": " << problem.config.text();
@@ -102,12 +118,13 @@ void expect_exact_backward(const AttentionProblem& problem, const BackwardResult
   const BackwardResult deviation = problem.wide_dtype() == DType::f64 ? backward_deviations<double>(problem, saved)
                                                                       : backward_deviations<float>(problem, saved);
   const Judge<BackwardResult> check{problem, result, truth, plain, deviation, kBackwardFactor};
+  const double alike = rows_alike(forward);
   check("dq", &BackwardResult::dq);
-  check("dk", &BackwardResult::dk);
-  check("dv", &BackwardResult::dv);
-  check("dbias", &BackwardResult::dbias);
-  check("dsinks", &BackwardResult::dsinks);
-  check("dslopes", &BackwardResult::dslopes);
+  check("dk", &BackwardResult::dk, alike);
+  check("dv", &BackwardResult::dv, alike);
+  check("dbias", &BackwardResult::dbias, alike);
+  check("dsinks", &BackwardResult::dsinks, alike);
+  check("dslopes", &BackwardResult::dslopes, alike);
 }
 
 void expect_core_exact(const AttentionProblem& problem) {

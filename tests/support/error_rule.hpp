@@ -4,7 +4,8 @@
 //
 // truth: the reference one precision up. plain: the reference in the arithmetic and storage of the result.
 // deviation: the standard deviation that rounding gives this element in the plain loop (reference/rounding.hpp), since
-// in a small problem the plain loop may just be lucky. docs/numerics.md has the argument, and what was seen.
+// in a small problem the plain loop may just be lucky; in gradients that are sums over rows, times the root of the
+// number of rows with the same scores, whose errors are the same. docs/numerics.md has the argument, and what was seen.
 #pragma once
 
 #include <string>

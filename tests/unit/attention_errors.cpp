@@ -190,10 +190,10 @@ TEST_F(AttentionErrors, Masks) {
          "ShapeError attention_forward: visible must broadcast to [B, H, Sq, Skv], got visible=[2, 4, 3, 4], [B, H, "
          "Sq, Skv]=[2, 4, 3, 5]");
   refuse([&] { set_dtype(options.bias, DType::boolean); },
-         "UnsupportedError attention_forward: bias must be f32, got bias=bool; a boolean mask goes into "
+         "UnsupportedError attention_forward: bias must be f32, bf16 or f16, got bias=bool; a boolean mask goes into "
          "options.mask.visible");
-  refuse([&] { set_dtype(options.bias, DType::bf16); },
-         "UnsupportedError attention_forward: bias must be f32, got bias=bf16");
+  refuse([&] { set_dtype(options.bias, DType::f64); },
+         "UnsupportedError attention_forward: bias must be f32, bf16 or f16, got bias=f64");
   refuse([&] { set_extent(options.bias, 1, 2); },
          "ShapeError attention_forward: bias must broadcast to [B, H, Sq, Skv], got bias=[2, 2, 3, 5], [B, H, Sq, "
          "Skv]=[2, 4, 3, 5]");
@@ -203,6 +203,20 @@ TEST_F(AttentionErrors, Scalars) {
   refuse([&] { options.scale = kNan; }, "ShapeError attention_forward: scale must be finite, got scale=nan");
   refuse([&] { options.scale = std::numeric_limits<double>::infinity(); },
          "ShapeError attention_forward: scale must be finite, got scale=inf");
+  for (const double scale : {1e39, -1e39, 1e-39}) {
+    refuse([&] { options.scale = scale; },
+           "ShapeError attention_forward: a scale other than 0 must have a size that f32 arithmetic holds, got scale=" +
+               std::string(scale == 1e39    ? "1e+39"
+                           : scale == 1e-39 ? "1e-39"
+                                            : "-1e+39") +
+               ", smallest=1.1754943508222875e-38, largest=3.4028234663852886e+38; f64 q takes any");
+  }
+  for (const double softcap : {1e39, 1e-300}) {
+    refuse([&] { options.softcap = softcap; },
+           "ShapeError attention_forward: softcap must have a size that f32 arithmetic holds, got softcap=" +
+               std::string(softcap == 1e39 ? "1e+39" : "1e-300") +
+               ", smallest=1.1754943508222875e-38, largest=3.4028234663852886e+38; f64 q takes any");
+  }
   refuse([&] { options.softcap = 0.0; },
          "ShapeError attention_forward: softcap must be positive and finite, got softcap=0; leave it unset to turn it "
          "off");
@@ -230,6 +244,17 @@ TEST_F(AttentionErrors, Scalars) {
   refuse(
       [&] { set_extent(options.alibi_slopes, 0, 3); },
       "ShapeError attention_forward: alibi_slopes must have one entry a query head, got alibi_slopes=3, num_heads=4");
+  refuse(
+      [&] {
+        options.mask.causal = Causal::at_offset;
+        options.mask.diagonal_offset = view_of(extra = {0, index_t{1} << 61});
+      },
+      "ShapeError attention_forward: alibi_slopes need distances |i + offset - j| that the arithmetic counts exactly, "
+      "got b=1, offset=2305843009213693952, seqlen_q=3, seqlen_kv=5, largest distance=16777216");
+  const std::vector<float> steep{1, -0x1p125f, 0x1p127f, 1};
+  refuse([&] { options.alibi_slopes = TensorView<const float, 1>(steep.data(), {4}); },
+         "ShapeError attention_forward: alibi_slopes must have finite products with distances, got h=2, "
+         "slope=1.7014118346046923e+38, distance=4");
   refuse([&] { set_dtype(options.sinks, DType::f16); },
          "UnsupportedError attention_forward: sinks must be f32, got sinks=f16");
   refuse([&] { set_extent(options.sinks, 0, 2); },

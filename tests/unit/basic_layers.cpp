@@ -1,6 +1,7 @@
 // The layers around attention: values against plain formulas in f64, gradients against central differences in f64.
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cmath>
 #include <functional>
 #include <numbers>
@@ -198,6 +199,38 @@ TEST(Activation, NaNStaysNaNAndInfinityIsALimit) {
     EXPECT_EQ(y(0, 1), infinity);
     EXPECT_EQ(y(0, 2), 200.0f);
   }
+}
+
+template <class T>
+void expect_limits() {
+  const T infinity = std::numeric_limits<T>::infinity(), largest = std::numeric_limits<T>::max(),
+          nan = std::numeric_limits<T>::quiet_NaN();
+  const std::vector<T> far{T(41), T(200), T(1e20), T(3e38), largest, infinity};
+  const auto n = 2 * static_cast<index_t>(far.size()) + 1;
+  Tensor<T, 2> x({1, n}), y({1, n}), ones({1, n}), dx({1, n});
+  std::fill_n(ones.data(), n, T{1});
+  for (std::size_t i = 0; i < far.size(); ++i) x.data()[2 * i] = far[i], x.data()[2 * i + 1] = -far[i];
+  for (const Activation activation : {Activation::relu, Activation::gelu, Activation::gelu_tanh}) {
+    x(0, n - 1) = 1;
+    std::feclearexcept(FE_ALL_EXCEPT);
+    activation_forward<T>(activation, x.view(), y);
+    activation_backward<T>(activation, x.view(), ones.view(), dx);
+    EXPECT_EQ(std::fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW), 0);
+    for (index_t i = 0; i + 1 < n; ++i) {
+      EXPECT_EQ(y(0, i), x(0, i) > 0 ? x(0, i) : 0) << "activation " << int(activation) << " of " << x(0, i);
+      EXPECT_EQ(dx(0, i), x(0, i) > 0 ? 1 : 0) << "slope of activation " << int(activation) << " at " << x(0, i);
+    }
+    x(0, n - 1) = nan;
+    activation_forward<T>(activation, x.view(), y);
+    EXPECT_TRUE(std::isnan(y(0, n - 1)));
+    activation_backward<T>(activation, x.view(), ones.view(), dx);
+    EXPECT_TRUE(activation == Activation::relu || std::isnan(dx(0, n - 1)));
+  }
+}
+
+TEST(Activation, FarFromZeroIsTheLimit) {
+  expect_limits<float>();
+  expect_limits<double>();
 }
 
 TEST(Activation, Gradients) {

@@ -129,8 +129,8 @@ class MULTIHEAD_API MultiHeadAttention {
   void fill_cache(TensorView<const T, 3> x_k, TensorView<const T, 3> x_v, KvCache& cache,
                   const MultiHeadOptions<T>& options = {}) const;
 
-  /// @param input, options  as given to the forward that filled `activations`; a cache is refused
-  /// @param dy  [B, Sq, E_y], the gradient of y
+  /// @param input  as given to the forward that filled `activations`, as are the options; a cache is refused
+  /// @param dy     [B, Sq, E_y], the gradient of y
   void backward(const MultiHeadInput<T>& input, const MultiHeadActivations<T>& activations, TensorView<const T, 3> dy,
                 const MultiHeadGradients<T>& gradients, const MultiHeadOptions<T>& options = {}) const;
 

@@ -2,7 +2,7 @@
 //
 //   per key tile, per query tile (docs/algorithm.md, section 3):
 //     P, dS            score_gradient-inl.hpp
-//     dV[key][:]  += P dO         dK[key][:] += dS Q         dQ[feature][lane] += K^T dS
+//     dV[key][:]  += P dO         dK[key][:] += dS Q         dQ[feature][lane] += K^T dS        (10), (13)
 //
 // All five products are MicroKernel. Key tiles are outer, a few of them in a pass over the queries: dK and dV stay in
 // the cache and are written once; dQ is added to in key order, so its bits do not depend on threads.
@@ -56,17 +56,17 @@ struct PassTile {
 template <class T>
 struct BackwardBlock {
   const BackwardArgs<T>& args;
-  const Scores<T>& scores;
+  const HeadProblem<T>& problem;
   const BackwardLayout<T> layout;
   ScoreGradient<T> gradient;
   PassTile<T> pass[kTilesPerPass];
 
   HWY_INLINE explicit BackwardBlock(const BackwardArgs<T>& a)
-      : args(a), scores(a.scores), layout(a), gradient(a, layout) {}
+      : args(a), problem(a.problem), layout(a), gradient(a, layout) {}
 
   HWY_INLINE void Run() {
-    const index_t rows = scores.num_heads * scores.seqlen_q;
-    const index_t dq_size = (rows + kTileLanes<T> - 1) / kTileLanes<T> * kTileLanes<T> * scores.head_dim;
+    const index_t rows = problem.heads_per_kv * problem.seqlen_q;
+    const index_t dq_size = (rows + kTileLanes<T> - 1) / kTileLanes<T> * kTileLanes<T> * problem.head_dim;
     if (args.dq != nullptr) std::fill_n(args.dq, dq_size, T{0});
     if (args.dq_outer != nullptr) std::fill_n(args.dq_outer, dq_size, T{0});
     for (index_t begin = args.key_begin; begin < args.key_end; begin += kTilesPerPass * kKeysPerTile) {
@@ -77,7 +77,7 @@ struct BackwardBlock {
       for (index_t first = 0; first < rows; first += kTileLanes<T>) {
         const index_t num_rows = std::min(rows - first, kTileLanes<T>);
         if (Skip(first, num_rows, begin, end)) continue;
-        gradient.Load(first, num_rows, slot, QueryByQuery(scores));
+        gradient.Load(first, num_rows, slot, QueryByQuery(problem));
         gradient.Prefetch(first + num_rows, std::min(rows - first - num_rows, kTileLanes<T>));
         for (index_t p = 0; p < num_tiles; ++p) Pair(p, slot, first);
         if (++slot < kTilesPerRun) continue;
@@ -98,11 +98,11 @@ struct BackwardBlock {
   HWY_INLINE void Begin(index_t p, index_t origin) {
     PassTile<T>& tile = pass[p];
     tile.all = {origin, 0, std::min(args.key_end - origin, kKeysPerTile)};
-    tile.k_rows = LoadTile(scores.k, scores.pages, scores.pages.k_page_stride, scores.head_dim, scores.copy_keys,
+    tile.k_rows = LoadTile(problem.k, problem.pages, problem.pages.k_page_stride, problem.head_dim, problem.copy_keys,
                            tile.all, layout.keys(p));
-    tile.v_rows = LoadTile(scores.v, scores.pages, scores.pages.v_page_stride, scores.head_dim_v, scores.copy_values,
-                           tile.all, layout.values(p));
-    tile.keys_finite = AllFinite<T>(tile.k_rows, 0, tile.all.end, scores.head_dim);
+    tile.v_rows = LoadTile(problem.v, problem.pages, problem.pages.v_page_stride, problem.head_dim_v,
+                           problem.copy_values, tile.all, layout.values(p));
+    tile.keys_finite = AllFinite<T>(tile.k_rows, 0, tile.all.end, problem.head_dim);
     tile.round_end = -1;
     tile.has_sums = false;
     tile.run_size = 0;
@@ -127,17 +127,15 @@ struct BackwardBlock {
       AddArray(layout.outer_dv(p), kKeysPerTile * layout.width_v, layout.dv(p));
     }
     const KeyRange& all = pass[p].all;
-    Write(args.dk, all.origin, all.end, scores.head_dim, scores.scale, layout.dk(p));
-    Write(args.dv, all.origin, all.end, scores.head_dim_v, T{1}, layout.dv(p));
+    Write(args.dk, all.origin, all.end, problem.head_dim, problem.scale, layout.dk(p));
+    Write(args.dv, all.origin, all.end, problem.head_dim_v, T{1}, layout.dv(p));
   }
 
   /// Whether the rows surely see nothing of keys [begin, end): before anything is loaded.
   HWY_INLINE bool Skip(index_t first, index_t num_rows, index_t begin, index_t end) const {
-    const QueryRange queries = QueriesOf(scores, first, num_rows);
-    if (!QueryByQuery(scores) && queries.end - queries.begin < num_rows) return false;  // rows of two heads
-    const index_t low = queries.begin + scores.diagonal - scores.left;
-    const index_t high = queries.end - 1 + scores.diagonal + scores.right;
-    return low >= end || high < begin;
+    const QueryRange queries = QueriesOf(problem, first, num_rows);
+    if (!QueryByQuery(problem) && queries.end - queries.begin < num_rows) return false;  // rows of two heads
+    return problem.banded && (queries.begin + problem.band_begin >= end || queries.end - 1 + problem.band_end <= begin);
   }
 
   HWY_INLINE void Pair(index_t p, index_t slot, index_t first) {
@@ -158,25 +156,26 @@ struct BackwardBlock {
     gradient.Uncap(keys, pair);
     const index_t num_rows = gradient.lanes.num_rows;
     GoOn(p, slot, keys);
-    if (all_visible || (Finite(gradient.q_rows, scores.head_dim) && Finite(gradient.dout_rows, scores.head_dim_v))) {
+    if (all_visible || (Finite(gradient.q_rows, problem.head_dim) && Finite(gradient.dout_rows, problem.head_dim_v))) {
       Join(p, slot);
     } else {
       SumRun(p, kTileLanes<T>);
       BeginSums(p);
       const ScoreModifier<T> modifier = gradient.Modifier(keys);
-      AddVisibleRows(modifier, keys, num_rows, pair.dropped, gradient.dout_rows, scores.head_dim_v, layout.round_dv(p));
-      AddVisibleRows(modifier, keys, num_rows, pair.ds, gradient.q_rows, scores.head_dim, layout.round_dk(p));
+      AddVisibleRows(modifier, keys, num_rows, pair.dropped, gradient.dout_rows, problem.head_dim_v,
+                     layout.round_dv(p));
+      AddVisibleRows(modifier, keys, num_rows, pair.ds, gradient.q_rows, problem.head_dim, layout.round_dk(p));
     }
     if (num_rows < kTileLanes<T>) EndRound(p, num_rows);
     if (args.dq == nullptr) return;
-    T* dq = args.dq + first * scores.head_dim;  // tiles of kTileLanes rows
+    T* dq = args.dq + first * problem.head_dim;  // tiles of kTileLanes rows
     if (all_visible || tile.keys_finite) {
-      Product<NV>(scores.head_dim, keys.end - keys.begin, k_rows.data + keys.begin * k_rows.stride, One(),
+      Product<NV>(problem.head_dim, keys.end - keys.begin, k_rows.data + keys.begin * k_rows.stride, One(),
                   k_rows.stride, pair.ds + keys.begin * kRow, Fixed<kRow>(), dq, kRow, SetZero(), AddTo());
     } else {
       alignas(64) T ones[kMaxLanes];
       std::fill_n(ones, kMaxLanes, T{1});
-      AccumulateVisible(gradient.Modifier(keys), keys, NV, k_rows, scores.head_dim, pair.ds, ones, dq);
+      AccumulateVisible(gradient.Modifier(keys), keys, NV, k_rows, problem.head_dim, pair.ds, ones, dq);
     }
   }
 
@@ -242,11 +241,11 @@ struct BackwardBlock {
     if (tile.run_size == 0) return;
     const PairTiles<T> pair(layout, p, tile.run_begin);
     if (args.dv.data != nullptr) {
-      AddRows<Start, Finish>(tile.round_keys, num_rows, tile.run_size, pair.dropped, tile.run_douts, scores.head_dim_v,
+      AddRows<Start, Finish>(tile.round_keys, num_rows, tile.run_size, pair.dropped, tile.run_douts, problem.head_dim_v,
                              dv);
     }
     if (args.dk.data != nullptr) {
-      AddRows<Start, Finish>(tile.round_keys, num_rows, tile.run_size, pair.ds, tile.run_queries, scores.head_dim, dk);
+      AddRows<Start, Finish>(tile.round_keys, num_rows, tile.run_size, pair.ds, tile.run_queries, problem.head_dim, dk);
     }
     tile.run_size = 0;
   }

@@ -24,7 +24,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// sums.
 inline constexpr index_t kTilesPerRun = 4;
 
-/// Key tiles that pass over the queries together: queries and dout are brought and transposed once for all of them.
+/// Key tiles that pass over the queries together: queries and dout are loaded and transposed once for all of them.
 inline constexpr index_t kTilesPerPass = 2;
 
 /// Rows whose sums for dk and dv are added up before they go to the outer sums.
@@ -41,7 +41,7 @@ struct BackwardLayout {
   index_t size = 0;
 
   HWY_INLINE explicit BackwardLayout(const BackwardArgs<T>& args) {
-    const Scores<T>& s = args.scores;
+    const HeadProblem<T>& s = args.problem;
     width = PaddedWidth<T>(s.head_dim);
     width_v = PaddedWidth<T>(s.head_dim_v);
     Arena<T> arena{args.workspace};
@@ -61,7 +61,7 @@ struct BackwardLayout {
     dv_ = arena.Take(kTilesPerPass * kKeysPerTile * width_v);
     round_dk_ = arena.Take(kTilesPerPass * kKeysPerTile * width);
     round_dv_ = arena.Take(kTilesPerPass * kKeysPerTile * width_v);
-    is_long = s.num_heads * s.seqlen_q > kRowsPerFold;
+    is_long = s.heads_per_kv * s.seqlen_q > kRowsPerFold;
     outer_dk_ = arena.Take(is_long ? kTilesPerPass * kKeysPerTile * width : 0);
     outer_dv_ = arena.Take(is_long ? kTilesPerPass * kKeysPerTile * width_v : 0);
     size = arena.size;

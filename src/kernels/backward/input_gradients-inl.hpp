@@ -22,17 +22,23 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// A tile of sums, and its rows on their way out.
+template <class T>
+index_t QueryGradientWorkspace(const HeadProblem<T>& problem) {
+  return (problem.head_dim + PaddedWidth<T>(problem.head_dim)) * kTileLanes<T>;
+}
+
 template <class T>
 void QueryGradient(const QueryGradientArgs<T>& args) {
-  const Scores<T>& scores = args.scores;
-  const index_t rows = scores.num_heads * scores.seqlen_q, width = scores.head_dim;
+  const HeadProblem<T>& problem = args.problem;
+  const index_t rows = problem.heads_per_kv * problem.seqlen_q, width = problem.head_dim;
   const index_t tile_size = width * kTileLanes<T>;
   T* sum = args.workspace;
   alignas(64) T factor[kMaxLanes];
-  std::fill_n(factor, kMaxLanes, scores.scale);
+  std::fill_n(factor, kMaxLanes, problem.scale);
   Lanes<T> lanes;
   for (index_t first = 0; first < rows; first += kTileLanes<T>) {
-    InitLanes(scores, first, std::min(rows - first, kTileLanes<T>), lanes);
+    InitLanes(problem, first, std::min(rows - first, kTileLanes<T>), lanes);
     std::copy_n(args.parts + first * width, tile_size, sum);
     for (index_t part = 1; part < args.num_parts; ++part) {
       const T* HWY_RESTRICT more = args.parts + part * args.part_size + first * width;
@@ -44,16 +50,17 @@ void QueryGradient(const QueryGradientArgs<T>& args) {
 
 template <class T>
 void BiasGradient(const BiasGradientArgs<T>& args) {
-  const Scores<T>& scores = args.backward.scores;
+  const HeadProblem<T>& problem = args.backward.problem;
   const BackwardLayout<T> layout(args.backward);
   ScoreGradient<T> gradient(args.backward, layout);
   const PairTiles<T> pair(layout, 0, 0);
   gradient.Load(args.first_row, args.num_rows, 0, false);
-  const KeyRange keys = gradient.Range(args.origin, 0, std::min(scores.seqlen_kv - args.origin, kKeysPerTile));
+  const KeyRange keys = gradient.Range(args.origin, 0, std::min(problem.seqlen_kv - args.origin, kKeysPerTile));
   if (keys.begin >= keys.end) return;
-  const auto k = LoadTile(scores.k, scores.pages, index_t{0}, scores.head_dim, scores.copy_keys, keys, layout.keys(0));
+  const auto k =
+      LoadTile(problem.k, problem.pages, index_t{0}, problem.head_dim, problem.copy_keys, keys, layout.keys(0));
   const auto v =
-      LoadTile(scores.v, scores.pages, index_t{0}, scores.head_dim_v, scores.copy_values, keys, layout.values(0));
+      LoadTile(problem.v, problem.pages, index_t{0}, problem.head_dim_v, problem.copy_values, keys, layout.values(0));
   const bool any = WithNumVectors(gradient.lanes.num_vectors, [&](auto count) HWY_ATTR {
     return gradient.template Compute<decltype(count)::value>(keys, k, v, pair);
   });

@@ -1,8 +1,9 @@
 // The part of the backward that every gradient needs: probabilities and score gradients of one (key tile, query tile).
 //
-//   P  = exp(S - max) / sum                    recomputed as the forward did
-//   dP = keep * (V dO^T)
-//   dS = P * (dP - delta)                      hidden pairs exactly 0, whatever stands in their slots
+//   P  = exp(S - max) / sum                    (3), computed again as in the forward
+//   dP = keep * (V dO^T)                       (7), inverts O += keep P V of the forward
+//   dS = P * (dP - delta)                      (9), inverts the softmax; hidden pairs exactly 0, whatever their slots
+//   hold
 //
 // Tiles are [key][lane], as in the forward.
 
@@ -37,7 +38,7 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Rows of the lanes as they are, zero-padded to whole cache lines; rows without weight (empty ones) become 0.
+/// Copies the rows of the lanes, zero-padded to whole cache lines; rows without weight (empty ones) become 0.
 template <class T>
 HWY_INLINE void LoadRows(const ConstRows& from, const Lanes<T>& lanes, index_t width, const T* weight, T* to) {
   const index_t padded = PaddedWidth<T>(width);
@@ -54,15 +55,15 @@ HWY_INLINE void LoadRows(const ConstRows& from, const Lanes<T>& lanes, index_t w
   });
 }
 
-/// The rows of the lanes as they lie in memory, if products can take them from there: all have weight, they are
-/// vectors of T at one distance that leaves them near; otherwise a copy at `to`.
+/// The rows of the lanes where they lie in memory, if products can read them there: all have weight, they are whole
+/// vectors of T, and they are at most 1 KB apart; otherwise a copy at `to`.
 template <class T>
 HWY_INLINE TileRows<T> RowsAsTheyLie(const ConstRows& from, const Lanes<T>& lanes, index_t width, const T* weight,
                                      T* to) {
   constexpr index_t kNear = 1024 / sizeof(T);
   const index_t last = lanes.num_rows - 1;
-  bool direct = from.dtype == kDType<T> && width % kVectorLanes<T> == 0 &&
-                from.token_stride > 0 && from.token_stride < kNear && lanes.head[0] == lanes.head[last] &&
+  bool direct = from.dtype == kDType<T> && width % kVectorLanes<T> == 0 && from.token_stride > 0 &&
+                from.token_stride < kNear && lanes.head[0] == lanes.head[last] &&
                 lanes.query[last] - lanes.query[0] == last;
   for (index_t n = 0; n < lanes.num_rows; ++n) direct = direct && weight[n] != T{0};
   if (direct) {
@@ -84,21 +85,21 @@ HWY_INLINE void RowsOf(const TileRows<T>& rows, const Lanes<T>& lanes, index_t w
 template <class T>
 struct ScoreGradient {
   const BackwardArgs<T>& args;
-  const Scores<T>& scores;
+  const HeadProblem<T>& problem;
   const BackwardLayout<T>& layout;
   Lanes<T> lanes;
-  BiasTile bias = BiasTile::none;  // of the pair of tiles last computed
+  BiasKind bias = BiasKind::none;  // of the pair of tiles last computed
   TileRows<T> q_rows, dout_rows;   // of the lanes
   alignas(64) T shift[kMaxLanes], inverse[kMaxLanes], delta[kMaxLanes];
   alignas(64) T slope_sum[kMaxLanes];  // of -distance * dS
 
   HWY_INLINE ScoreGradient(const BackwardArgs<T>& a, const BackwardLayout<T>& l)
-      : args(a), scores(a.scores), layout(l) {}
+      : args(a), problem(a.problem), layout(l) {}
 
   /// Takes in rows [first_row, first_row + num_rows), as those of a slot.
   HWY_NOINLINE void Load(index_t first_row, index_t num_rows, index_t slot, bool by_query) {
-    InitLanes(scores, first_row, num_rows, lanes, by_query);
-    const auto value = [&](const RowValues<const T>& from, index_t n) {
+    InitLanes(problem, first_row, num_rows, lanes, by_query);
+    const auto value = [&](const RowPlane<const T>& from, index_t n) {
       return from.data[lanes.head[n] * from.head_stride + lanes.query[n] * from.query_stride];
     };
     FillLanes(lanes, shift, T{0}, [&](index_t n) {
@@ -110,21 +111,21 @@ struct ScoreGradient {
       return sum == T{0} ? T{0} : T{1} / sum;
     });
     FillLanes(lanes, delta, T{0}, [&](index_t n) { return inverse[n] == T{0} ? T{0} : value(args.delta, n); });
-    q_rows = RowsAsTheyLie(scores.q, lanes, scores.head_dim, inverse, layout.query_rows(slot));
-    dout_rows = RowsAsTheyLie(args.dout, lanes, scores.head_dim_v, inverse, layout.dout_rows(slot));
-    RowsOf(q_rows, lanes, scores.head_dim, scores.scale, layout.queries);
-    RowsOf(dout_rows, lanes, scores.head_dim_v, T{1}, layout.douts);
+    q_rows = RowsAsTheyLie(problem.q, lanes, problem.head_dim, inverse, layout.query_rows(slot));
+    dout_rows = RowsAsTheyLie(args.dout, lanes, problem.head_dim_v, inverse, layout.dout_rows(slot));
+    RowsOf(q_rows, lanes, problem.head_dim, problem.scale, layout.queries);
+    RowsOf(dout_rows, lanes, problem.head_dim_v, T{1}, layout.douts);
   }
 
   /// Prefetches the rows that Load takes next, while this tile is computed.
   HWY_INLINE void Prefetch(index_t first_row, index_t num_rows) const {
     if (num_rows <= 0) return;
-    const QueryRange queries = QueriesOf(scores, first_row, num_rows);
-    const bool by_query = QueryByQuery(scores);
-    for (index_t g = by_query ? 0 : queries.group_head; g < (by_query ? scores.num_heads : queries.group_head + 1);
+    const QueryRange queries = QueriesOf(problem, first_row, num_rows);
+    const bool by_query = QueryByQuery(problem);
+    for (index_t g = by_query ? 0 : queries.group_head; g < (by_query ? problem.heads_per_kv : queries.group_head + 1);
          ++g) {
-      PrefetchBurst(scores.q, scores.heads[g], scores.head_dim, queries.begin, queries.end, PrefetchTo::l2);
-      PrefetchBurst(args.dout, scores.heads[g], scores.head_dim_v, queries.begin, queries.end, PrefetchTo::l2);
+      PrefetchBurst(problem.q, problem.heads[g], problem.head_dim, queries.begin, queries.end, PrefetchTo::l2);
+      PrefetchBurst(args.dout, problem.heads[g], problem.head_dim_v, queries.begin, queries.end, PrefetchTo::l2);
     }
   }
 
@@ -136,19 +137,19 @@ struct ScoreGradient {
   template <int NV>
   HWY_NOINLINE bool Compute(const KeyRange& keys, const TileRows<T>& k, const TileRows<T>& v, const PairTiles<T>& to) {
     constexpr index_t kRow = kTileLanes<T>;
-    bias = BuildBiasTile(scores, lanes, keys, layout.bias, layout.rows);
-    if (bias == BiasTile::hides_all) return false;
+    bias = BuildBiasTile(problem, lanes, keys, layout.bias, layout.rows);
+    if (bias == BiasKind::hides_all) return false;
     const index_t at = keys.begin * kRow;
-    if (scores.num_heads * scores.seqlen_q <= kDecodeRows<T>) {
-      DotTile(keys, k, scores.head_dim, lanes.num_rows, layout.queries, layout.rows, to.probs);
+    if (problem.heads_per_kv * problem.seqlen_q <= kDecodeRows<T>) {
+      DotTile(keys, k, problem.head_dim, lanes.num_rows, layout.queries, layout.rows, to.probs);
     } else {
-      Product<NV>(keys.end - keys.begin, scores.head_dim, k.data + keys.begin * k.stride, k.stride, One(),
+      Product<NV>(keys.end - keys.begin, problem.head_dim, k.data + keys.begin * k.stride, k.stride, One(),
                   layout.queries, Fixed<kRow>(), to.probs + at, kRow, SetZero(), Nothing());
     }
-    Product<NV>(keys.end - keys.begin, scores.head_dim_v, v.data + keys.begin * v.stride, v.stride, One(), layout.douts,
-                Fixed<kRow>(), to.ds + at, kRow, SetZero(), Nothing());
+    Product<NV>(keys.end - keys.begin, problem.head_dim_v, v.data + keys.begin * v.stride, v.stride, One(),
+                layout.douts, Fixed<kRow>(), to.ds + at, kRow, SetZero(), Nothing());
     const auto weigh = [&](const auto& modify, const auto& hide) HWY_ATTR {
-      if (scores.dropout_threshold == 0) {
+      if (problem.dropout_threshold == 0) {
         Weigh<NV, true>(keys, to, modify, hide);
       } else {
         Weigh<NV, false>(keys, to, modify, hide);
@@ -161,22 +162,25 @@ struct ScoreGradient {
       weigh(same, same);
     } else {
       const ScoreModifier<T> modifier = Modifier(keys);
-      weigh([&](auto d, auto s, index_t j, index_t n)
-                HWY_ATTR { return AddTerms(d, s, CapSource{modifier.At(j, n), layout.cap}); },
-            [&](auto d, auto x, index_t j, index_t n)
-                HWY_ATTR { return hn::IfThenElseZero(Visible(d, modifier.At(j, n)), x); });
+      weigh(
+          [&](auto d, auto s, index_t j, index_t n) HWY_ATTR {
+            const CapSource source{modifier.At(j, n), layout.cap};
+            return ModifiedScore(d, s, source, Visible(d, source));
+          },
+          [&](auto d, auto x, index_t j, index_t n)
+              HWY_ATTR { return hn::IfThenElseZero(Visible(d, modifier.At(j, n)), x); });
       if (args.dslopes != nullptr) SumSlopes(modifier, keys, NV, to);
     }
     return true;
   }
 
   HWY_INLINE ScoreModifier<T> Modifier(const KeyRange& keys) const {
-    return ScoreModifier<T>(scores, lanes, keys, bias == BiasTile::none ? nullptr : layout.bias);
+    return ScoreModifier<T>(problem, lanes, keys, bias == BiasKind::none ? nullptr : layout.bias);
   }
 
   /// Of the pair of tiles last computed: no softcap, no bias, nothing hidden.
   HWY_INLINE bool AllVisible(const KeyRange& keys) const {
-    return IsPlain(scores, lanes, keys) && bias == BiasTile::none;
+    return IsPlain(problem, lanes, keys) && bias == BiasKind::none;
   }
 
   /// The terms of scores, where the softcap also stores its derivative 1 - tanh^2 for Uncap.
@@ -184,7 +188,7 @@ struct ScoreGradient {
     T* derivative;  // a tile
     template <class D>
     HWY_INLINE hn::Vec<D> Cap(D d, hn::Vec<D> s) const {
-      const T softcap = this->modifier.scores.softcap;
+      const T softcap = this->modifier.problem.softcap;
       const auto capped = Softcap(d, s, softcap);
       const auto t = hn::Div(capped, hn::Set(d, softcap));
       hn::StoreU(hn::NegMulAdd(t, t, hn::Set(d, T{1})), d, derivative + this->j * kTileLanes<T> + this->n);
@@ -218,7 +222,7 @@ struct ScoreGradient {
   }
 
   HWY_NOINLINE void Drop(const KeyRange& keys, const PairTiles<T>& to) const {
-    ForEachKeep(scores, lanes, keys, [&](index_t j, index_t n, T factor) HWY_ATTR {
+    ForEachKeep(problem, lanes, keys, [&](index_t j, index_t n, T factor) HWY_ATTR {
       const index_t at = j * kTileLanes<T> + n;
       to.dropped[at] = factor == T{0} ? T{0} : to.probs[at] * factor;
       to.ds[at] = factor == T{0} ? T{0} : to.ds[at] * factor;
@@ -252,9 +256,11 @@ struct ScoreGradient {
 
   /// dS of the capped scores to dS of the plain ones.
   HWY_INLINE void Uncap(const KeyRange& keys, const PairTiles<T>& to) const {
-    if (scores.softcap == T{0}) return;
-    for (index_t at = keys.begin * kTileLanes<T>; at < keys.end * kTileLanes<T>; ++at) {
-      to.ds[at] = to.ds[at] == T{0} ? T{0} : to.ds[at] * layout.cap[at];
+    for (index_t j = keys.begin; j < keys.end && problem.softcap != T{0}; ++j) {
+      for (index_t n = 0; n < lanes.num_vectors * kVectorLanes<T>; ++n) {
+        T& ds = to.ds[j * kTileLanes<T> + n];
+        if (ds != T{0}) ds *= layout.cap[j * kTileLanes<T> + n];
+      }
     }
   }
 };

@@ -7,8 +7,9 @@
 //     P[row][key] = exp(S - max), sum += P
 //     O[row][:]   = O * factor + P V             AddValues
 //
-// Few rows cannot fill the lanes of the tile kernel, and memory is what takes the time: each key and value is read once
-// for all rows of its group, where it lies. Key tiles are outer and heads inner: a cache of [S, Hkv, D] is one stream.
+// Few rows cannot fill the lanes of the tile kernel, and reading memory takes most of the time: each key and value is
+// read once for all rows of its group, where it lies. Key tiles are outer and heads inner: a cache of [S, Hkv, D] is
+// one stream.
 
 #if defined(MULTIHEAD_KERNELS_DECODE_DECODE_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_DECODE_DECODE_INL
@@ -20,8 +21,8 @@
 #include <algorithm>
 
 #include "hwy/highway.h"
+#include "kernels/decode/add_values-inl.hpp"
 #include "kernels/decode/decode_layout-inl.hpp"
-#include "kernels/decode/row_values-inl.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/product/dot-inl.hpp"
 #include "kernels/product/prefetcher-inl.hpp"
@@ -46,31 +47,31 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 struct DecodeChunk {
   const DecodeArgs<T>& args;
-  const Scores<T>& shared;  // of the first head: what all heads have in common
+  const HeadProblem<T>& shared;  // of the first head: what all heads have in common
   DecodeLayout<T> layout;
   Lanes<T> lanes[kMaxDecodeHeads];
   Prefetcher k_prefetcher, v_prefetcher;
   index_t k_offset[2][kKeysPerDecodeTile], v_offset[2][kKeysPerDecodeTile];  // of this tile and the next
   alignas(64) T tile[kDecodeRows<T> * kKeysPerDecodeTile];                   // [row][key]
-  alignas(64) T bias[kKeysPerDecodeTile];                                    // of one row
+  alignas(64) T bias[kKeysPerDecodeTile] = {};                               // of one row; whole vectors are read
 
-  HWY_INLINE explicit DecodeChunk(const DecodeArgs<T>& a) : args(a), shared(a.heads[0].scores), layout(a) {
-    for (index_t h = 0; h < args.num_heads; ++h) {
-      const ForwardArgs<T>& head = args.heads[h];
-      InitLanes(head.scores, head.first_row, head.num_rows, lanes[h]);
-      RunningSoftmax<T>(layout.softmax(h)).Init(head.scores, lanes[h], head.key_begin == 0);
+  HWY_INLINE explicit DecodeChunk(const DecodeArgs<T>& a) : args(a), shared(a.kv_heads[0].problem), layout(a) {
+    for (index_t h = 0; h < args.num_kv_heads; ++h) {
+      const ForwardArgs<T>& head = args.kv_heads[h];
+      InitLanes(head.problem, head.first_row, head.num_rows, lanes[h]);
+      RunningSoftmax<T>(layout.softmax(h)).Init(head.problem, lanes[h], head.key_begin == 0);
       LoadQueries(h);
       std::fill_n(layout.acc(h), head.num_rows * layout.acc_row, T{0});
       if (head.probs.data == nullptr) continue;
       ClearProbs(head, lanes[h], head.key_begin,
-                 head.key_end >= head.scores.seqlen_kv ? head.probs_keys : head.key_end);
+                 head.key_end >= head.problem.seqlen_kv ? head.probs_keys : head.key_end);
       std::fill_n(layout.history(h, 0), layout.num_key_tiles * kTileLanes<T>, -kInfinity<T>);
     }
     std::fill_n(tile, kDecodeRows<T> * kKeysPerDecodeTile, T{0});
   }
 
   HWY_INLINE void LoadQueries(index_t h) {
-    const Scores<T>& s = args.heads[h].scores;
+    const HeadProblem<T>& s = args.kv_heads[h].problem;
     WithType<T>(s.q.dtype, s.q.data, [&](const auto* data) HWY_ATTR {
       for (index_t n = 0; n < lanes[h].num_rows; ++n) {
         T* HWY_RESTRICT row = layout.queries(h) + n * layout.q_row;
@@ -82,7 +83,7 @@ struct DecodeChunk {
   }
 
   HWY_INLINE void Run() {
-    const ForwardArgs<T>& head = args.heads[0];
+    const ForwardArgs<T>& head = args.kv_heads[0];
     const index_t first = std::max(lanes[0].first_begin, head.key_begin);
     const index_t last = std::min(lanes[0].last_end, head.key_end);
     index_t origin = first / kKeysPerDecodeTile * kKeysPerDecodeTile;
@@ -91,9 +92,9 @@ struct DecodeChunk {
       LoadOffsets(origin + kKeysPerDecodeTile, last);
       const KeyRange keys{origin, std::max(first - origin, index_t{0}), std::min(last - origin, kKeysPerDecodeTile)};
       StartPrefetch(keys, std::min(last, origin + 2 * kKeysPerDecodeTile));
-      for (index_t h = 0; h < args.num_heads; ++h) Tile(h, keys);
+      for (index_t h = 0; h < args.num_kv_heads; ++h) Tile(h, keys);
     }
-    for (index_t h = 0; h < args.num_heads; ++h) Finish(h);
+    for (index_t h = 0; h < args.num_kv_heads; ++h) Finish(h);
   }
 
   HWY_INLINE index_t Side(index_t key) const { return key / kKeysPerDecodeTile % 2; }
@@ -110,12 +111,12 @@ struct DecodeChunk {
   /// A row of the stream spans all heads of the task.
   HWY_INLINE void StartPrefetch(const KeyRange& keys, index_t next_end) {
     const index_t next = keys.origin + kKeysPerDecodeTile, num_rows = std::max(next_end - next, index_t{0});
-    const index_t quads = (keys.end - keys.begin) / 4 * args.num_heads;
+    const index_t quads = (keys.end - keys.begin) / 4 * args.num_kv_heads;
     const auto span = [&](const ConstRows& first, const ConstRows& last, index_t width) {
       return static_cast<const char*>(last.data) - static_cast<const char*>(first.data) +
              width * dtype_bytes(first.dtype);
     };
-    const Scores<T>& last = args.heads[args.num_heads - 1].scores;
+    const HeadProblem<T>& last = args.kv_heads[args.num_kv_heads - 1].problem;
     const index_t vectors = (shared.head_dim_v + kVectorLanes<T> - 1) / kVectorLanes<T>;
     k_prefetcher.Clear();
     k_prefetcher.Add(shared.k, k_offset[Side(next)], num_rows, span(shared.k, last.k, shared.head_dim), PrefetchTo::l1);
@@ -127,7 +128,7 @@ struct DecodeChunk {
   }
 
   HWY_INLINE void Tile(index_t h, const KeyRange& keys) {
-    const Scores<T>& s = args.heads[h].scores;
+    const HeadProblem<T>& s = args.kv_heads[h].problem;
     const bool has_bias = HasBiasTile(s);
     const bool plain =
         !has_bias && IsPlain(s, lanes[h], keys) && keys.begin % kVectorLanes<T> == 0 && keys.end % kVectorLanes<T> == 0;
@@ -141,7 +142,7 @@ struct DecodeChunk {
     for (index_t n = 0; n < lanes[h].num_rows; ++n) {
       const RowOfScores<T> row(s, lanes[h], n, keys, has_bias ? bias : nullptr);
       bool seen = true;
-      tile_max[n] = plain ? row.Max(tile + n * kKeysPerDecodeTile) : row.Modify(tile + n * kKeysPerDecodeTile, seen);
+      tile_max[n] = plain ? row.Max(tile + n * kKeysPerDecodeTile) : row.Apply(tile + n * kKeysPerDecodeTile, seen);
       if (seen) state.seen[n] = T{1};
     }
     if (state.Raise(tile_max, lanes[h].num_vectors, factor)) RescaleSums(h, factor);
@@ -167,7 +168,7 @@ struct DecodeChunk {
 
   /// P = exp(S - max) in place, stored if wanted, with dropout.
   HWY_INLINE void Exponentiate(index_t h, const KeyRange& keys, const RunningSoftmax<T>& state) {
-    const ForwardArgs<T>& head = args.heads[h];
+    const ForwardArgs<T>& head = args.kv_heads[h];
     const Tag<T> d;
     for (index_t n = 0; n < lanes[h].num_rows; ++n) {
       T* HWY_RESTRICT row = tile + n * kKeysPerDecodeTile;
@@ -184,8 +185,8 @@ struct DecodeChunk {
         std::copy(row + keys.begin, row + keys.end, to + keys.origin + keys.begin);
       layout.history(h, HistoryTile(keys.origin))[n] = state.shift[n];
     }
-    if (head.scores.dropout_threshold == 0) return;
-    ForEachKeep(head.scores, lanes[h], keys, [&](index_t j, index_t n, T factor) HWY_ATTR {
+    if (head.problem.dropout_threshold == 0) return;
+    ForEachKeep(head.problem, lanes[h], keys, [&](index_t j, index_t n, T factor) HWY_ATTR {
       T& p = tile[n * kKeysPerDecodeTile + j];
       p = factor == T{0} ? T{0} : p * factor;
     });
@@ -199,7 +200,7 @@ struct DecodeChunk {
     for (index_t n = 0; n < lanes[h].num_rows; ++n) {
       index_t count = 0;
       for (index_t j = keys.begin; j < keys.end; ++j) {
-        if (!IsVisible(args.heads[h].scores, lanes[h], n, keys.origin + j)) continue;
+        if (!IsVisible(args.kv_heads[h].problem, lanes[h], n, keys.origin + j)) continue;
         seen[count] = values.offset[j];
         p[count++] = tile[n * kKeysPerDecodeTile + j];
       }
@@ -208,13 +209,13 @@ struct DecodeChunk {
     }
   }
 
-  HWY_INLINE index_t HistoryTile(index_t key) const { return (key - args.heads[0].key_begin) / kKeysPerDecodeTile; }
+  HWY_INLINE index_t HistoryTile(index_t key) const { return (key - args.kv_heads[0].key_begin) / kKeysPerDecodeTile; }
 
   /// Writes the rows of a head, or hands its state over when keys are split.
   HWY_NOINLINE void Finish(index_t h) {
-    const ForwardArgs<T>& head = args.heads[h];
+    const ForwardArgs<T>& head = args.kv_heads[h];
     const RunningSoftmax<T> state(layout.softmax(h));
-    const index_t width = head.scores.head_dim_v;
+    const index_t width = head.problem.head_dim_v;
     for (index_t n = 0; n < lanes[h].num_rows; ++n) {
       T* HWY_RESTRICT acc = layout.acc(h) + n * layout.acc_row;
       T factor = T{1};
@@ -235,13 +236,14 @@ struct DecodeChunk {
     }
   }
 
-  /// Brings stored probs of a row from the maximum of their time to the last one, times `last`.
+  /// Rescales the stored probs of a row from the running maximum of their time to the final one, times `last`.
   HWY_INLINE void FinishRowProbs(index_t h, index_t n, T shift, T last) {
-    const ForwardArgs<T>& head = args.heads[h];
+    const ForwardArgs<T>& head = args.kv_heads[h];
     const Tag<T> d;
     for (index_t t = 0; t < layout.num_key_tiles; ++t) {
       const index_t begin = head.key_begin + t * kKeysPerDecodeTile;
-      const T change = hn::GetLane(ExpMinus(d, hn::Set(d, layout.history(h, t)[n]), hn::Set(d, shift)));
+      const T then = std::min(layout.history(h, t)[n], shift);  // not above it, as where no key was seen yet
+      const T change = hn::GetLane(ExpMinus(d, hn::Set(d, then), hn::Set(d, shift)));
       ScaleProbs(head, lanes[h], n, begin, std::min(begin + kKeysPerDecodeTile, head.key_end), change * last);
     }
   }

@@ -29,18 +29,18 @@ struct DecodeLayout {
 
   HWY_INLINE explicit DecodeLayout(const DecodeArgs<T>& args) : base(args.workspace) {
     num_rows = 0;
-    for (index_t h = 0; h < args.num_heads; ++h) num_rows = std::max(num_rows, args.heads[h].num_rows);
-    const ForwardArgs<T>& head = args.heads[0];
-    q_row = VectorWidth<T>(head.scores.head_dim);
-    acc_row = VectorWidth<T>(head.scores.head_dim_v);
+    for (index_t h = 0; h < args.num_kv_heads; ++h) num_rows = std::max(num_rows, args.kv_heads[h].num_rows);
+    const ForwardArgs<T>& head = args.kv_heads[0];
+    q_row = VectorWidth<T>(head.problem.head_dim);
+    acc_row = VectorWidth<T>(head.problem.head_dim_v);
     num_key_tiles = head.probs.data == nullptr ? 0 : (head.key_end - head.key_begin) / kKeysPerDecodeTile + 1;
     head_size = num_rows * (q_row + acc_row) + RunningSoftmax<T>::kSize + num_key_tiles * kTileLanes<T>;
-    size = args.num_heads * head_size;
+    size = args.num_kv_heads * head_size;
   }
   HWY_INLINE T* queries(index_t h) const { return base + h * head_size; }
   HWY_INLINE T* acc(index_t h) const { return queries(h) + num_rows * q_row; }
   HWY_INLINE T* softmax(index_t h) const { return acc(h) + num_rows * acc_row; }
-  /// The maxima in whose units the stored probs of a key tile stand.
+  /// The running maxima that the stored probs of a key tile are relative to.
   HWY_INLINE T* history(index_t h, index_t tile) const {
     return softmax(h) + RunningSoftmax<T>::kSize + tile * kTileLanes<T>;
   }

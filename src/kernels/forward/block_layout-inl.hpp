@@ -22,15 +22,15 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// A query tile of a block and what became of it so far.
+/// A query tile of a block and its state.
 template <class T>
 struct QueryTile {
   Lanes<T> lanes;
-  bool has_values;  // whether its sum over values was begun; what stands in its place before is not read
-  index_t fold;     // of the key tile it met last
+  bool has_values;  // whether its sum over values was begun; before that, its memory is not read
+  index_t fold;     // of the last key tile it was computed with
 };
 
-/// A key tile in hand.
+/// A key tile that is loaded.
 template <class T>
 struct KeySlot {
   KeyRange keys{-1, 0, 0};  // what is loaded
@@ -53,7 +53,7 @@ struct BlockLayout {
   index_t size = 0;
 
   HWY_INLINE explicit BlockLayout(const ForwardArgs<T>& args) {
-    const Scores<T>& s = args.scores;
+    const HeadProblem<T>& s = args.problem;
     num_rows = args.num_rows;
     num_tiles = (num_rows + kTileLanes<T> - 1) / kTileLanes<T>;
     head_dim = s.head_dim;
@@ -84,7 +84,7 @@ struct BlockLayout {
     size = arena.size;
   }
 
-  /// First row of tile t. Vectors are shared out evenly, 16 of them as 3+3+3+3+2+2: a tile of one vector is slow.
+  /// First row of tile t. Vectors are distributed evenly, 16 of them as 3+3+3+3+2+2: a tile of one vector is slow.
   HWY_INLINE index_t first_row(index_t t) const {
     const index_t vectors = (num_rows + kVectorLanes<T> - 1) / kVectorLanes<T>;
     return std::min(num_rows, (vectors / num_tiles * t + std::min(t, vectors % num_tiles)) * kVectorLanes<T>);
@@ -104,7 +104,7 @@ struct BlockLayout {
     return keeps_probs ? tiles_ + (1 + pair(t, key_tile)) * kTileSize : tiles_;
   }
   HWY_INLINE T* spare_tile() const { return tiles_; }
-  /// The maximum in whose units a kept tile stands; -infinity where there is none.
+  /// The running maximum that a kept tile is relative to; -infinity where there is none.
   HWY_INLINE T* history(index_t t, index_t key_tile) const { return history_ + pair(t, key_tile) * kTileLanes<T>; }
   HWY_INLINE index_t history_size() const { return keeps_probs ? tiles_per_group * num_key_tiles * kTileLanes<T> : 0; }
 

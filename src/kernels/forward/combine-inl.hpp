@@ -37,10 +37,10 @@ HWY_INLINE T ChunkFactor(const T* stats, T max) {
 template <class T>
 void CombineChunks(const CombineArgs<T>& args) {
   const ForwardArgs<T>& block = args.block;
-  const index_t width = block.scores.head_dim_v;
+  const index_t width = block.problem.head_dim_v;
   Lanes<T> lanes;
   for (index_t r = 0; r < block.num_rows; ++r) {
-    InitLanes(block.scores, block.first_row + r, 1, lanes);
+    InitLanes(block.problem, block.first_row + r, 1, lanes);
     const auto stats_of = [&](index_t c) { return args.partial_stats + (c * block.num_rows + r) * kStats; };
     T max = -kInfinity<T>, seen = T{0};
     for (index_t c = 0; c < args.num_chunks; ++c) {
@@ -69,7 +69,7 @@ void CombineChunks(const CombineArgs<T>& args) {
     if (block.probs.data == nullptr) continue;
     for (index_t c = 0; c < args.num_chunks; ++c) {
       const index_t begin = c * args.keys_per_chunk;
-      ScaleProbs(block, lanes, 0, begin, std::min(begin + args.keys_per_chunk, block.scores.seqlen_kv),
+      ScaleProbs(block, lanes, 0, begin, std::min(begin + args.keys_per_chunk, block.problem.seqlen_kv),
                  ChunkFactor(stats_of(c), max) * row.inverse);
     }
   }

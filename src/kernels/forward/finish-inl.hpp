@@ -35,13 +35,13 @@ HWY_NOINLINE void FinishTile(const ForwardArgs<T>& args, const BlockLayout<T>& l
     T* row_of[kMaxLanes];
     const index_t first = layout.first_row(t);
     for (index_t n = 0; n < lanes.num_rows; ++n) {
-      row_of[n] = args.partial_acc + (first + n) * args.scores.head_dim_v;
+      row_of[n] = args.partial_acc + (first + n) * args.problem.head_dim_v;
       T* stats = args.partial_stats + (first + n) * kStats;
       stats[0] = softmax.max[n];
       stats[1] = softmax.sum[n];
       stats[2] = softmax.seen[n];
     }
-    TileToRows(layout.acc(t), kTileLanes<T>, lanes.num_rows, args.scores.head_dim_v, Unscaled(), row_of);
+    TileToRows(layout.acc(t), kTileLanes<T>, lanes.num_rows, args.problem.head_dim_v, Unscaled(), row_of);
     return;
   }
   const Tag<T> d;
@@ -56,7 +56,7 @@ HWY_NOINLINE void FinishTile(const ForwardArgs<T>& args, const BlockLayout<T>& l
     }
   }
   if (args.probs.data != nullptr) FinishProbs(args, layout, lanes, t, factor);
-  WriteTile(args.out, lanes, args.scores.head_dim_v, factor, layout.acc(t), layout.rows);
+  WriteTile(args.out, lanes, args.problem.head_dim_v, factor, layout.acc(t), layout.rows);
 }
 
 }  // namespace multihead::kernels::HWY_NAMESPACE

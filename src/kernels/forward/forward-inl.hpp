@@ -1,10 +1,10 @@
 // Forward: one block of query rows against a range of keys.
 //
 //   per key tile, per query tile (docs/algorithm.md, section 2):
-//     S[key][lane]  = K Q^T                          MicroKernel, Q packed once as [feature][lane]
+//     S[key][lane]  = K Q^T                          MicroKernel, Q packed once as [feature][lane]; (1)
 //     max, factor   = running maximum, exp(old max - new max)
 //     P[key][lane]  = exp(S - max), sum += P
-//     O[feature][lane] = O * factor + V^T P          MicroKernel
+//     O[feature][lane] = O * factor + V^T P          MicroKernel, O' of (6)
 //   every kKeysPerFold keys O and sum are added to outer sums; at the end out = O / sum.
 //
 // Query tiles pass over the keys in groups that stay in the L2. In a group key tiles are outer, so that a tile is
@@ -44,26 +44,26 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 struct ForwardBlock {
   static constexpr Fixed<kTileLanes<T>> kRow{};
-  static constexpr index_t kFarTiles = 8;                 // query tiles whose packed rows do not stay near
-  static constexpr index_t kCut = 8;                      // keys that vectors are left out for at a time
+  static constexpr index_t kFarTiles = 8;  // query tiles whose packed rows do not stay near
+  static constexpr index_t kCut = 8;       // keys that vectors are left out for at a time
   const ForwardArgs<T>& args;
-  const Scores<T>& scores;
+  const HeadProblem<T>& problem;
   BlockLayout<T> layout;
   index_t first, last;  // keys that some row sees
   ForwardPrefetch<T> prefetch;
-  T* tile = nullptr;  // of the pair in hand: scores, then P
+  T* tile = nullptr;  // of the current pair: scores, then P
 
   HWY_INLINE explicit ForwardBlock(const ForwardArgs<T>& a)
-      : args(a), scores(a.scores), layout(a), first(a.key_end), last(a.key_begin), prefetch{a, layout} {
+      : args(a), problem(a.problem), layout(a), first(a.key_end), last(a.key_begin), prefetch{a, layout} {
     for (index_t t = 0; t < layout.num_tiles; ++t) {
       const index_t row = layout.first_row(t);
       Lanes<T>& lanes = layout.query_tiles[t].lanes;
-      InitLanes(scores, args.first_row + row, layout.first_row(t + 1) - row, lanes);
+      InitLanes(problem, args.first_row + row, layout.first_row(t + 1) - row, lanes);
       layout.query_tiles[t].has_values = false;
       layout.query_tiles[t].fold = 0;
-      softmax(t).Init(scores, lanes, args.key_begin == 0);
-      if (layout.is_long) layout.outer(t).Init(softmax(t), scores.head_dim_v);
-      PackQueries(scores.q, lanes, scores.head_dim, scores.scale,
+      softmax(t).Init(problem, lanes, args.key_begin == 0);
+      if (layout.is_long) layout.outer(t).Init(softmax(t), problem.head_dim_v);
+      PackQueries(problem.q, lanes, problem.head_dim, problem.scale,
                   HWY_TARGET > HWY_AVX3 || layout.num_tiles >= kFarTiles, layout.queries(t), layout.rows);
       first = std::min(first, lanes.first_begin);
       last = std::max(last, lanes.last_end);
@@ -114,14 +114,15 @@ struct ForwardBlock {
         } else if (next.keys.origin != origin + kKeysPerForwardTile) {
           prefetch.Keys(origin + kKeysPerForwardTile, std::min(origin + 2 * kKeysPerForwardTile, last), part, parts);
         }
-        if (scores.bias.data != nullptr) {  // of the pair that follows
+        if (problem.bias.data != nullptr) {  // of the pair that follows
           const bool same_keys = t + 1 < end_tile;
           const index_t next_origin = same_keys ? origin : origin + kKeysPerForwardTile;
           if (next_origin < end) {
-            prefetch.Bias(same_keys ? t + 1 : first_tile, next_origin, std::min(next_origin + kKeysPerForwardTile, last));
+            prefetch.Bias(same_keys ? t + 1 : first_tile, next_origin,
+                          std::min(next_origin + kKeysPerForwardTile, last));
           }
         }
-        prefetch.lines.Spread((keys.end - keys.begin + scores.head_dim_v) / kRowsPerBlock<kNumVectors>);
+        prefetch.lines.Spread((keys.end - keys.begin + problem.head_dim_v) / kRowsPerBlock<kNumVectors>);
         WithNumVectors(layout.query_tiles[t].lanes.num_vectors,
                        [&](auto count) HWY_ATTR { Tile<decltype(count)::value>(t, keys, slot); });
       }
@@ -131,9 +132,9 @@ struct ForwardBlock {
       const QueryTile<T>& query_tile = layout.query_tiles[t];
       if (layout.is_long) {
         Fold(t);
-        layout.outer(t).CopyTo(softmax(t).sum, layout.acc(t), scores.head_dim_v);
+        layout.outer(t).CopyTo(softmax(t).sum, layout.acc(t), problem.head_dim_v);
       } else if (!query_tile.has_values) {
-        std::fill_n(layout.acc(t), scores.head_dim_v * kTileLanes<T>, T{0});
+        std::fill_n(layout.acc(t), problem.head_dim_v * kTileLanes<T>, T{0});
       }
       FinishTile(args, layout, query_tile.lanes, t);
     }
@@ -153,23 +154,23 @@ struct ForwardBlock {
     QueryTile<T>& query_tile = layout.query_tiles[t];
     if (!query_tile.has_values) return;
     query_tile.has_values = false;
-    layout.outer(t).Add(softmax(t), query_tile.lanes.num_vectors, layout.acc(t), scores.head_dim_v);
+    layout.outer(t).Add(softmax(t), query_tile.lanes.num_vectors, layout.acc(t), problem.head_dim_v);
   }
 
   HWY_INLINE void LoadKeys(index_t index, index_t origin) {
     KeySlot<T>& slot = layout.slots[index];
     slot.keys = {origin, std::max(first - origin, index_t{0}), std::min(last - origin, kKeysPerForwardTile)};
-    slot.k_rows = LoadTile(scores.k, scores.pages, scores.pages.k_page_stride, scores.head_dim, scores.copy_keys,
+    slot.k_rows = LoadTile(problem.k, problem.pages, problem.pages.k_page_stride, problem.head_dim, problem.copy_keys,
                            slot.keys, layout.keys(index));
-    slot.v_rows = LoadTile(scores.v, scores.pages, scores.pages.v_page_stride, scores.head_dim_v, scores.copy_values,
-                           slot.keys, layout.values(index));
+    slot.v_rows = LoadTile(problem.v, problem.pages, problem.pages.v_page_stride, problem.head_dim_v,
+                           problem.copy_values, slot.keys, layout.values(index));
     slot.values_finite = KeySlot<T>::Finite::unknown;
   }
 
   HWY_INLINE bool ValuesFinite(KeySlot<T>& slot) const {
     using Finite = typename KeySlot<T>::Finite;
     if (slot.values_finite == Finite::unknown) {
-      const bool finite = AllFinite<T>(slot.v_rows, slot.keys.begin, slot.keys.end, scores.head_dim_v);
+      const bool finite = AllFinite<T>(slot.v_rows, slot.keys.begin, slot.keys.end, problem.head_dim_v);
       slot.values_finite = finite ? Finite::yes : Finite::no;
     }
     return slot.values_finite == Finite::yes;
@@ -178,16 +179,16 @@ struct ForwardBlock {
   template <int NV>
   HWY_NOINLINE void Tile(index_t t, const KeyRange& keys, KeySlot<T>& slot) {
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
-    const BiasTile bias = BuildBiasTile(scores, lanes, keys, layout.bias, layout.rows);
-    if (bias == BiasTile::hides_all) return;
+    const BiasKind bias = BuildBiasTile(problem, lanes, keys, layout.bias, layout.rows);
+    if (bias == BiasKind::hides_all) return;
     tile = layout.tile(t, keys.origin / kKeysPerForwardTile);
     alignas(64) T tile_max[kMaxLanes], factor[kMaxLanes];
     std::fill_n(tile_max, kMaxLanes, -kInfinity<T>);
     RunningSoftmax<T> state = softmax(t);
     const auto modifier = [&]() HWY_ATTR {
-      return ScoreModifier<T>(scores, lanes, keys, bias == BiasTile::none ? nullptr : layout.bias);
+      return ScoreModifier<T>(problem, lanes, keys, bias == BiasKind::none ? nullptr : layout.bias);
     };
-    KeyRange inner = PlainKeys(scores, lanes, keys);
+    KeyRange inner = PlainKeys(problem, lanes, keys);
     Cuts cuts;
     std::fill_n(cuts.at, kNumVectors + 1, keys.end);
     cuts.at[0] = keys.begin;
@@ -203,14 +204,14 @@ struct ForwardBlock {
       modifier().Apply(rim, NV, cuts, tile, tile_max, state.seen);
     }
     const bool raised = Weigh<NV>(t, keys, cuts, state, tile_max, factor);
-    const bool all_visible = bias == BiasTile::none && all_inner;
+    const bool all_visible = bias == BiasKind::none && all_inner;
     bool& has_values = layout.query_tiles[t].has_values;
     if (all_visible || ValuesFinite(slot)) {
-      TileValues<T> values{tile, slot.v_rows, scores.head_dim_v, &prefetch.lines, layout.rows};
+      TileValues<T> values{tile, slot.v_rows, problem.head_dim_v, &prefetch.lines, layout.rows};
       values.template Add<NV>(cuts, has_values, raised, factor, layout.acc(t));
     } else {
-      if (!has_values) std::fill_n(layout.acc(t), scores.head_dim_v * kRow, T{0});
-      AccumulateVisible(modifier(), keys, NV, slot.v_rows, scores.head_dim_v, tile, factor, layout.acc(t));
+      if (!has_values) std::fill_n(layout.acc(t), problem.head_dim_v * kRow, T{0});
+      AccumulateVisible(modifier(), keys, NV, slot.v_rows, problem.head_dim_v, tile, factor, layout.acc(t));
     }
     has_values = true;
   }
@@ -229,7 +230,7 @@ struct ForwardBlock {
   template <int NV, class Finish>
   HWY_INLINE void ScoresOf(index_t t, const KeyRange& keys, const TileRows<T>& k_rows, Finish finish,
                            index_t lane = 0) {
-    Product<NV>(keys.end - keys.begin, scores.head_dim, k_rows.data + keys.begin * k_rows.stride, k_rows.stride, One(),
+    Product<NV>(keys.end - keys.begin, problem.head_dim, k_rows.data + keys.begin * k_rows.stride, k_rows.stride, One(),
                 layout.queries(t) + lane, kRow, tile + keys.begin * kRow + lane, kRow, SetZero(),
                 ThenPrefetch<Finish>{finish, &prefetch.lines});
   }
@@ -243,10 +244,10 @@ struct ForwardBlock {
 
   /// Scores of keys that need nothing but, perhaps, their bias.
   template <int NV>
-  HWY_INLINE void PlainScores(index_t t, const KeyRange& keys, const TileRows<T>& k_rows, BiasTile bias, T* max,
+  HWY_INLINE void PlainScores(index_t t, const KeyRange& keys, const TileRows<T>& k_rows, BiasKind bias, T* max,
                               T* seen) {
     if (keys.begin >= keys.end) return;
-    if (bias == BiasTile::none) {
+    if (bias == BiasKind::none) {
       ScoresOf<NV>(t, keys, k_rows, KeepMax<T>{max});
       std::fill_n(seen, NV * kVectorLanes<T>, T{1});
     } else {
@@ -255,7 +256,7 @@ struct ForwardBlock {
     }
   }
 
-  /// Scores to probabilities in units of the running maximum; stores them if wanted; dropout.
+  /// Scores to probabilities relative to the running maximum; keeps them if they are asked for; dropout.
   template <int NV>
   HWY_INLINE bool Weigh(index_t t, const KeyRange& keys, const Cuts& cuts, RunningSoftmax<T>& state, const T* tile_max,
                         T* factor) {
@@ -263,7 +264,7 @@ struct ForwardBlock {
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     Exponentiate<NV>(cuts, tile, state);
     if (layout.keeps_probs) tile = KeepProbs(args, layout, t, keys);
-    if (scores.dropout_threshold != 0) ApplyDropout(scores, lanes, keys, tile);
+    if (problem.dropout_threshold != 0) ApplyDropout(problem, lanes, keys, tile);
     return raised;
   }
 };

@@ -13,7 +13,6 @@
 #include "kernels/forward/block_layout-inl.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/product/prefetcher-inl.hpp"
-#include "kernels/simd/basics-inl.hpp"
 #include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,20 +22,20 @@ template <class T>
 struct ForwardPrefetch {
   const ForwardArgs<T>& args;
   const BlockLayout<T>& layout;
-  const Scores<T>& scores = args.scores;
+  const HeadProblem<T>& problem = args.problem;
   Prefetcher lines = {};  // stepped by the products
 
   /// Rows of the next key tile, if they will be copied: part `part` of `parts`, at once.
   HWY_INLINE void Keys(index_t begin, index_t end, index_t part, index_t parts) const {
-    if (scores.pages.table != nullptr) return;
+    if (problem.pages.table != nullptr) return;
     constexpr PrefetchTo kL2 = PrefetchTo::l2;
-    if (scores.copy_keys) PrefetchBurst(scores.k, 0, scores.head_dim, begin, end, kL2, part, parts);
-    if (scores.copy_values) PrefetchBurst(scores.v, 0, scores.head_dim_v, begin, end, kL2, part, parts);
+    if (problem.copy_keys) PrefetchBurst(problem.k, 0, problem.head_dim, begin, end, kL2, part, parts);
+    if (problem.copy_values) PrefetchBurst(problem.v, 0, problem.head_dim_v, begin, end, kL2, part, parts);
   }
 
   /// The first rows of queries, keys and values of the block that this worker probably runs next.
   HWY_INLINE void Block(const ForwardArgs<T>& block, index_t part, index_t parts) {
-    const Scores<T>& s = block.scores;
+    const HeadProblem<T>& s = block.problem;
     const QueryRange queries = QueriesOf(s, block.first_row, std::min(block.num_rows, kKeysPerTile));
     const index_t key_end = std::min(block.key_begin + kKeysPerTile, block.key_end);
     constexpr PrefetchTo kL2 = PrefetchTo::l2;
@@ -51,17 +50,19 @@ struct ForwardPrefetch {
   HWY_INLINE void Out(index_t t) {
     if (args.upcoming == nullptr || args.partial_acc != nullptr) return;
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
-    const QueryRange queries = QueriesOf(scores, args.first_row + layout.first_row(t), lanes.num_rows);
+    const QueryRange queries = QueriesOf(problem, args.first_row + layout.first_row(t), lanes.num_rows);
     const index_t query = queries.begin, end = queries.end;
-    lines.Add(args.out, lanes.head[0], scores.head_dim_v, query, end, PrefetchTo::write);
+    lines.Add(args.out, lanes.head[0], problem.head_dim_v, query, end, PrefetchTo::write);
   }
 
   /// The bias of query tile t, keys [origin, end), of its first head.
   HWY_INLINE void Bias(index_t t, index_t origin, index_t end) {
-    if (scores.bias.key_stride != 1 || scores.bias.query_stride == 0) return;
+    if (problem.bias.key_stride != 1 || problem.bias.query_stride == 0) return;
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
-    const index_t query = lanes.query[0], query_end = std::min(query + lanes.num_rows, scores.seqlen_q);
-    const ConstRows rows{scores.bias.data + origin, kDType<T>, scores.bias.query_stride, scores.bias.head_stride};
+    const index_t query = lanes.query[0], query_end = std::min(query + lanes.num_rows, problem.seqlen_q);
+    const DType dtype = problem.bias_dtype;
+    const char* const data = static_cast<const char*>(problem.bias.data) + origin * dtype_bytes(dtype);
+    const ConstRows rows{data, dtype, problem.bias.query_stride, problem.bias.head_stride};
     lines.Add(rows, lanes.head[0], end - origin, query, query_end, PrefetchTo::l2);
   }
 };

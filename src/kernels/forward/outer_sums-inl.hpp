@@ -18,8 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// The second level of long sums: a query tile's sums over whole folds of kKeysPerFold keys, with the maximum in whose
-/// units they stand. The error of a sum of n terms is then that of kKeysPerForwardTile + kTilesPerFold + n /
+/// The second level of long sums: a query tile's sums over whole folds of kKeysPerFold keys, with the maximum
+/// that they are relative to. The error of a sum of n terms is then that of kKeysPerForwardTile + kTilesPerFold + n /
 /// kKeysPerFold additions, not of n / kKeysPerForwardTile.
 template <class T>
 struct OuterSums {

@@ -36,13 +36,13 @@ HWY_NOINLINE T* KeepProbs(const ForwardArgs<T>& args, const BlockLayout<T>& layo
   std::fill(tile, tile + keys.begin * kRow, T{0});
   std::fill(tile + keys.end * kRow, tile + kKeysPerForwardTile * kRow, T{0});
   std::copy_n(RunningSoftmax<T>(layout.softmax(t)).shift, kRow, layout.history(t, key_tile));
-  if (args.scores.dropout_threshold == 0) return tile;
+  if (args.problem.dropout_threshold == 0) return tile;
   std::copy_n(tile, kKeysPerForwardTile * kRow, layout.spare_tile());
   return layout.spare_tile();
 }
 
-/// Writes the rows of a finished query tile: its tiles of P, brought from the maximum of their time to the last one,
-/// times last[lane]; zero in key tiles that were never computed and for keys past the sequence.
+/// Writes the rows of a finished query tile: its tiles of P, rescaled from the running maximum of their time to the
+/// final one, times last[lane]; zero in key tiles that were never computed and for keys past the sequence.
 template <class T>
 HWY_NOINLINE void FinishProbs(const ForwardArgs<T>& args, const BlockLayout<T>& layout, const Lanes<T>& lanes,
                               index_t t, const T* last) {
@@ -58,7 +58,9 @@ HWY_NOINLINE void FinishProbs(const ForwardArgs<T>& args, const BlockLayout<T>& 
       continue;
     }
     for (index_t n = 0; n < lanes.num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
-      const auto change = ExpMinus(d, hn::LoadU(d, factor + n), hn::LoadU(d, softmax.shift + n));
+      // A lane that had seen no key then stands at 0, perhaps above its maximum of now; its P is 0.
+      const auto shift = hn::LoadU(d, softmax.shift + n);
+      const auto change = ExpMinus(d, hn::Min(hn::LoadU(d, factor + n), shift), shift);
       hn::StoreU(hn::Mul(change, hn::LoadU(d, last + n)), d, factor + n);
     }
     for (index_t n = 0; n < lanes.num_rows; ++n) at[n] = row[n] == nullptr ? nullptr : row[n] + begin;
@@ -68,7 +70,7 @@ HWY_NOINLINE void FinishProbs(const ForwardArgs<T>& args, const BlockLayout<T>& 
     }
     factor[0] = -kInfinity<T>;  // its place is another query tile's
   }
-  if (args.key_end >= args.scores.seqlen_kv) ClearProbs(args, lanes, args.key_end, args.probs_keys);
+  if (args.key_end >= args.problem.seqlen_kv) ClearProbs(args, lanes, args.key_end, args.probs_keys);
 }
 
 }  // namespace multihead::kernels::HWY_NAMESPACE

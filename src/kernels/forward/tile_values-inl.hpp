@@ -27,7 +27,7 @@ template <class T>
 struct TileValues {
   static constexpr Fixed<kTileLanes<T>> kRow{};
   [[maybe_unused]] static constexpr index_t kWide = 192;  // values that are walked by columns from the L2
-  const T* tile;  // P[key][lane]
+  const T* tile;                                          // P[key][lane]
   const TileRows<T>& rows;
   index_t width;  // head_dim_v
   Prefetcher* lines;
@@ -77,8 +77,7 @@ struct TileValues {
   }
 
   /// acc = acc * factor + sums
-  HWY_NOINLINE void AddSums(int num_vectors, bool has_values, const T* HWY_RESTRICT factor,
-                            T* HWY_RESTRICT acc) const {
+  HWY_NOINLINE void AddSums(int num_vectors, bool has_values, const T* HWY_RESTRICT factor, T* HWY_RESTRICT acc) const {
     const Tag<T> d;
     const T* HWY_RESTRICT from = sums;
     for (index_t f = 0; f < width; ++f, from += kRow, acc += kRow) {

@@ -1,8 +1,8 @@
 // The projection product: rows of A against one packed panel of lanes.
 //
-// Which matrix lies in the lanes is the caller's choice: the result leaves as rows (c_lane = 1), or turned (c_row = 1).
-// Each element is one sum in order of k whichever way it is computed, so the choice is never a matter of bits. What is
-// added to c is summed first and added as a whole: a long sum is one of pieces of k.
+// Which matrix lies in the lanes is the caller's choice: the result leaves as rows (c_lane = 1), or transposed (c_row =
+// 1). Each element is one sum in order of k whichever way it is computed, so the choice changes no bit. What is added
+// to c is summed first and added as a whole: a long sum is one of pieces of k.
 
 #if defined(MULTIHEAD_KERNELS_PRODUCT_MATMUL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_PRODUCT_MATMUL_INL
@@ -72,7 +72,7 @@ void AddToTile(const MatmulArgs<T>& args, index_t first, index_t num_rows, T* HW
   }
 }
 
-/// By way of a tile of full lanes: to columns of c, or to the rows of a panel that is not full.
+/// Through a tile of full lanes: to columns of c, or to the rows of a panel that is not full.
 template <int NV, class T>
 void MatmulTiles(const MatmulArgs<T>& args) {
   constexpr index_t kRows = 48, kLanes = NV * kVectorLanes<T>;  // 48: whole lines of c, and a multiple of all heights

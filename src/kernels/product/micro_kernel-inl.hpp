@@ -1,4 +1,4 @@
-// The one hot primitive: a register block of a matrix product.
+// The loop that all heavy work is made of: a register block of a matrix product.
 //
 //   C[r][:] (+)= sum_k A(r, k) * B[k][:]      r < MR rows, NV vectors wide
 //
@@ -8,7 +8,7 @@
 //
 // 4x3 keeps 12 sums, 3 vectors of B and one of A in the 16 registers of AVX2; 8x3 uses 28 of AVX-512's 32. The unroll
 // pragmas keep the sums in registers at -O2 as well. Nothing but FMA and loads should be left in the loop over k: what
-// else it does is what other threads of the core make slow (docs/performance.md).
+// else it does becomes slow when the other hardware thread of the core is busy (docs/ladder.md, step 19).
 
 #if defined(MULTIHEAD_KERNELS_PRODUCT_MICRO_KERNEL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_PRODUCT_MICRO_KERNEL_INL
@@ -32,7 +32,7 @@ template <index_t N>
 using Fixed = std::integral_constant<index_t, N>;
 using One = Fixed<1>;
 
-/// Rows of a register block NV vectors wide. Narrow blocks are higher: too few sums would wait for one another, and
+/// Rows of a register block NV vectors wide. Narrow blocks are taller: too few sums would wait for one another, and
 /// every broadcast of A would serve too few of them.
 #if HWY_TARGET <= HWY_AVX3
 template <int NV>
@@ -177,7 +177,7 @@ HWY_INLINE void MicroKernel(index_t num_k, Walk walk, const T* HWY_RESTRICT a, A
 }
 
 /// C[num_rows][NV vectors] from A [num_rows, num_k] and B [num_k][NV vectors]: blocks of kRowsPerBlock<NV> rows, then
-/// fewer. Not inlined: a call a tile costs nothing, and every user shares one copy.
+/// fewer. Not inlined: a call per tile costs nothing, and every user shares one copy.
 template <int NV, class ARow, class AK, class BRow, class Start, class Finish, class T, class Walk = Whole>
 HWY_NOINLINE void Product(index_t num_rows, index_t num_k, const T* HWY_RESTRICT a, ARow a_row, AK a_k,
                           const T* HWY_RESTRICT b, BRow b_row, T* HWY_RESTRICT c, index_t c_row, Start start,

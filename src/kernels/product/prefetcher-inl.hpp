@@ -1,7 +1,7 @@
 // Prefetches rows that are needed soon, a few cache lines at each step of the work that goes on meanwhile.
 //
-// The CPU can wait for a limited number of cache lines at once: prefetched in one burst they wait for each other and hold
-// up the work, spread over it they do not (docs/ladder.md, steps 11 and 25).
+// The CPU can wait for a limited number of cache lines at once: prefetched in one burst they wait for each other and
+// hold up the work, spread over it they do not (docs/ladder.md, steps 11 and 25).
 
 #if defined(MULTIHEAD_KERNELS_PRODUCT_PREFETCHER_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_PRODUCT_PREFETCHER_INL
@@ -96,8 +96,8 @@ class Prefetcher {
   HWY_INLINE const char* NextRow() {
     const Part& part = parts_[num_parts_ - 1];
     if (++row_ < part.num_rows) {
-      const char* const at = part.offset == nullptr ? end_ - part.row_bytes + part.step
-                                                    : part.data + part.offset[row_] * part.step;
+      const char* const at =
+          part.offset == nullptr ? end_ - part.row_bytes + part.step : part.data + part.offset[row_] * part.step;
       end_ = at + part.row_bytes;
       return at;
     }

@@ -1,4 +1,4 @@
-// Dot products of pairs of rows: what the backward subtracts from dP.
+// Dot products of pairs of rows: delta = dout.out of the backward, docs/algorithm.md (8).
 
 #if defined(MULTIHEAD_KERNELS_PRODUCT_ROW_DOTS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_PRODUCT_ROW_DOTS_INL

@@ -34,8 +34,8 @@ struct Segments : Whole {
   HWY_INLINE Segments At(index_t) const { return *this; }
   HWY_INLINE index_t Jump() const { return jump; }
 };
-/// Prefetches the columns of A behind those of the block, one line ahead: the hardware prefetcher does not follow steps of a
-/// row.
+/// Prefetches the columns of A behind those of the block, one line ahead: the hardware prefetcher does not follow steps
+/// of a row.
 template <class T>
 struct PrefetchColumns : Whole {
   HWY_INLINE PrefetchColumns At(index_t) const { return *this; }
@@ -44,8 +44,8 @@ struct PrefetchColumns : Whole {
     hwy::Prefetch(at + kLineElements<T>);
   }
 };
-/// Prefetches the MR rows of A behind the block, a line at a time: the hardware prefetcher follows a row only after some
-/// lines of it.
+/// Prefetches the MR rows of A behind the block, a line at a time: the hardware prefetcher follows a row only after
+/// some lines of it.
 template <class T>
 struct PrefetchRows : Whole {
   static constexpr int kUnroll = kLineElements<T>;
@@ -56,14 +56,15 @@ struct PrefetchRows : Whole {
     for (int r = u * MR / kUnroll; r < (u + 1) * MR / kUnroll; ++r) hwy::Prefetch(at + (MR + r) * a_row);
   }
 };
-/// Prefetches the panel that comes after B, at an even pace over all rows of A: at once it would be requested faster than
-/// memory delivers.
+/// Prefetches the panel that comes after B, at an even pace over all rows of A: at once it would be requested faster
+/// than memory delivers.
 template <class T>
 struct PrefetchPanel : Whole {
   const T* panel;
   index_t pace, row_pace;  // numbers of the panel at a time, and for each row of A
 
-  PrefetchPanel(const T* next, index_t panel_size, index_t num_rows, index_t rows_per_block, index_t num_k) : panel(next) {
+  PrefetchPanel(const T* next, index_t panel_size, index_t num_rows, index_t rows_per_block, index_t num_k)
+      : panel(next) {
     const index_t times = std::max<index_t>(num_k / kUnroll, 1);
     const index_t num_blocks = (num_rows + rows_per_block - 1) / rows_per_block;
     pace = (panel_size + times * num_blocks - 1) / (times * num_blocks);

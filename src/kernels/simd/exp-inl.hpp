@@ -6,6 +6,8 @@
 // 4e-16. e^x (f32) is within 2.3e-7 + 2e-8 |x|: with FMA x log2 e - n is rounded once, so what grows with |x| is the
 // error of log2 e as a float; without FMA it is 1.2e-7 |x|. tests/core/exp.cpp holds them all, on every target.
 // Range: x <= 127 (f32), 1023 (f64). Below -126 (-1022) 2^x is exactly 0, for -infinity too; NaN gives NaN.
+// Arguments below the range, -infinity among them, take no part in the arithmetic: no flag of the CPU is raised for
+// them.
 
 #if defined(MULTIHEAD_KERNELS_SIMD_EXP_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_SIMD_EXP_INL
@@ -53,6 +55,16 @@ struct Exp2Constants<double> {
                                      6.9314718055994531e-01, 1.0};
 };
 
+/// The larger of x and `least`; a NaN in x stays.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V AtLeast([[maybe_unused]] D d, V x, V least) {
+#if HWY_TARGET <= HWY_SSSE3
+  return hn::Max(least, x);  // x86: the second operand if one is NaN
+#else
+  return hn::IfThenElse(hn::Lt(x, least), least, x);
+#endif
+}
+
 /// p(fraction) * 2^n from biased = n + kRound; 0 where `below`.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp2Parts(D d, V biased, V fraction, hn::Mask<D> below) {
@@ -70,15 +82,17 @@ HWY_INLINE V Exp2Parts(D d, V biased, V fraction, hn::Mask<D> below) {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp2(D d, V x) {
   using C = Exp2Constants<hn::TFromD<D>>;
-  const V rounder = hn::Set(d, C::kRound);
+  const V rounder = hn::Set(d, C::kRound), smallest = hn::Set(d, C::kSmallest);
+  const auto below = hn::Lt(x, smallest);
+  x = AtLeast(d, x, smallest);
   const V biased = hn::Add(x, rounder);
-  return Exp2Parts(d, biased, hn::Sub(x, hn::Sub(biased, rounder)), hn::Lt(x, hn::Set(d, C::kSmallest)));
+  return Exp2Parts(d, biased, hn::Sub(x, hn::Sub(biased, rounder)), below);
 }
 
 #if HWY_TARGET <= HWY_AVX2
 // f32 with eight lanes or more: e^y = 2^(i/8) 2^n p(f), 8 y log2 e = 8 n + i + 8 f, |8 f| <= 1/2. The power of the
 // eighth comes from a table in a register, which leaves a polynomial of degree 3 (own minimax fit, p(0) = 1; 2.7e-8).
-// 5.8 cycles a vector instead of 6.9 on a Zen 3.
+// 5.8 cycles per vector instead of 6.9 on a Zen 3.
 
 /// The mantissas of 2^(i/8), less i/8: what adding (8n + i) << 20 to them does not bring. Twice, for sixteen lanes.
 alignas(64) inline constexpr std::int32_t kEighths[16] = {0,       -289342, -509968, -655657, -719629, -694486,
@@ -86,7 +100,7 @@ alignas(64) inline constexpr std::int32_t kEighths[16] = {0,       -289342, -509
                                                           -719629, -694486, -572163, -343865};
 
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V ExpF32(D d, V y) {
+HWY_INLINE V ExpF32(D d, V y, hn::Mask<D> below) {
   const hn::RebindToSigned<D> di;
   constexpr float kEighth = 1.0f / 8;
   const V scale = hn::Set(d, static_cast<float>(8 * kLog2E)), rounder = hn::Set(d, 12582912.0f + 8 * 127);
@@ -99,9 +113,7 @@ HWY_INLINE V ExpF32(D d, V y) {
   V p = hn::MulAdd(hn::Set(d, 0.055496227f * kEighth * kEighth * kEighth), f,
                    hn::Set(d, 0.240257636f * kEighth * kEighth));
   p = hn::MulAdd(p, f, hn::Set(d, 0.693147242f * kEighth));
-  const V result = hn::MulAdd(p, hn::Mul(f, power), power);
-  return hn::IfThenZeroElse(hn::Lt(y, hn::Set(d, static_cast<float>(Exp2Constants<float>::kSmallest / kLog2E))),
-                            result);
+  return hn::IfThenZeroElse(below, hn::MulAdd(p, hn::Mul(f, power), power));
 }
 #endif
 
@@ -113,8 +125,11 @@ alignas(64) inline constexpr std::int32_t kThirtySeconds[32] = {
     -626621, -655657, -679589, -698305, -711690, -719629, -722001, -718684, -709555, -694486, -673346,
     -646004, -612322, -572163, -525384, -471841, -411385, -343865, -269126, -187011, -97357};
 
+/// e^(x - shift), 0 where x < least. The lanes left out are 0 from the first instruction on.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V ExpF32Wide(D d, V y) {
+HWY_INLINE V ExpF32Wide(D d, V x, V shift, V least) {
+  const __mmask16 keep = _mm512_cmp_ps_mask(x.raw, least.raw, _CMP_NLT_UQ);  // NaN stays
+  const V y{_mm512_maskz_sub_ps(keep, x.raw, shift.raw)};
   const V scale = hn::Set(d, static_cast<float>(32 * kLog2E)), rounder = hn::Set(d, 12582912.0f + 32 * 127);
   const V biased = hn::MulAdd(y, scale, rounder);
   const V f = hn::MulSub(y, scale, hn::Sub(biased, rounder));
@@ -123,28 +138,27 @@ HWY_INLINE V ExpF32Wide(D d, V y) {
       _mm512_permutex2var_epi32(_mm512_load_si512(kThirtySeconds), bits, _mm512_load_si512(kThirtySeconds + 16));
   const V power{_mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(bits, 18), mantissa))};
   const V p = hn::MulAdd(hn::Set(d, 0.000234597918f), f, hn::Set(d, 0.021661167f));
-  const V below = hn::Set(d, static_cast<float>(Exp2Constants<float>::kSmallest / kLog2E));
-  const __mmask16 keep = _mm512_cmp_ps_mask(y.raw, below.raw, _CMP_NLT_UQ);  // NaN stays
   return V{_mm512_maskz_fmadd_ps(keep, p.raw, hn::Mul(f, power).raw, power.raw)};
 }
 #endif
 
-/// e^(x - shift). Subtracting first is exact for scores near the maximum, however large both are.
+/// e^(x - shift), shift > -infinity. Subtracting first is exact for scores near the maximum, however large both are.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ExpMinus(D d, V x, V shift) {
   using T = hn::TFromD<D>;
   using C = Exp2Constants<T>;
-  const V y = hn::Sub(x, shift);
+  const V least = hn::Add(shift, hn::Set(d, static_cast<T>(C::kSmallest / kLog2E)));
 #if HWY_TARGET <= HWY_AVX3
-  if constexpr (sizeof(T) == 4 && hn::MaxLanes(d) == 16) return ExpF32Wide(d, y);
+  if constexpr (sizeof(T) == 4 && hn::MaxLanes(d) == 16) return ExpF32Wide(d, x, shift, least);
 #endif
+  const auto below = hn::Lt(x, least);
+  const V y = hn::Sub(AtLeast(d, x, least), shift);
 #if HWY_TARGET <= HWY_AVX2
-  if constexpr (sizeof(T) == 4 && hn::MaxLanes(d) >= 8) return ExpF32(d, y);
+  if constexpr (sizeof(T) == 4 && hn::MaxLanes(d) >= 8) return ExpF32(d, y, below);
 #endif
   const V log2e = hn::Set(d, static_cast<T>(kLog2E)), rounder = hn::Set(d, C::kRound);
   const V biased = hn::MulAdd(y, log2e, rounder);
-  return Exp2Parts(d, biased, hn::MulSub(y, log2e, hn::Sub(biased, rounder)),
-                   hn::Lt(y, hn::Set(d, static_cast<T>(C::kSmallest / kLog2E))));
+  return Exp2Parts(d, biased, hn::MulSub(y, log2e, hn::Sub(biased, rounder)), below);
 }
 
 }  // namespace multihead::kernels::HWY_NAMESPACE

@@ -9,11 +9,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "hwy/highway.h"
 #include "kernels/kernels.hpp"
 #include "kernels/simd/basics-inl.hpp"
 #include "kernels/simd/transpose-inl.hpp"
+#include "kernels/tile/bias-inl.hpp"
 #include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -21,12 +23,12 @@ namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
-HWY_INLINE bool HasBiasTile(const Scores<T>& scores) {
-  return scores.bias.data != nullptr || scores.visible.data != nullptr;
+HWY_INLINE bool HasBiasTile(const HeadProblem<T>& problem) {
+  return problem.bias.data != nullptr || problem.visible.data != nullptr;
 }
 
 /// What bias and mask say about a pair of tiles.
-enum class BiasTile { none, hides_all, filled };
+enum class BiasKind { none, hides_all, filled };
 
 /// The row of a plane at a lane's head and query, from key keys.origin on.
 template <class P, class T>
@@ -55,17 +57,19 @@ HWY_INLINE void HideRow(const bool* row, index_t begin, index_t end, T* HWY_REST
 
 /// out[key] = the bias of a lane's row, -infinity where it is hidden.
 template <class T>
-HWY_INLINE void BiasRow(const Scores<T>& scores, const Lanes<T>& lanes, index_t n, const KeyRange& keys,
+HWY_INLINE void BiasRow(const HeadProblem<T>& problem, const Lanes<T>& lanes, index_t n, const KeyRange& keys,
                         T* HWY_RESTRICT out) {
-  if (scores.bias.data != nullptr) {
-    const T* row = PlaneRow(scores.bias, lanes, n, keys);
-    for (index_t j = keys.begin; j < keys.end; ++j) out[j] = row[j * scores.bias.key_stride];
+  if (problem.bias.data != nullptr) {
+    WithBias(problem, [&](const auto& plane) HWY_ATTR {
+      LoadPlaneKeys(PlaneRow(plane, lanes, n, keys) + keys.begin * plane.key_stride, plane.key_stride,
+                    keys.end - keys.begin, out + keys.begin);
+    });
   } else {
     std::fill(out + keys.begin, out + keys.end, T{0});
   }
-  if (scores.visible.data == nullptr) return;
-  const bool* row = PlaneRow(scores.visible, lanes, n, keys);
-  const index_t stride = scores.visible.key_stride;
+  if (problem.visible.data == nullptr) return;
+  const bool* row = PlaneRow(problem.visible, lanes, n, keys);
+  const index_t stride = problem.visible.key_stride;
   if (stride == 1) {
     HideRow(row, keys.begin, keys.end, out);
   } else {
@@ -73,24 +77,26 @@ HWY_INLINE void BiasRow(const Scores<T>& scores, const Lanes<T>& lanes, index_t 
   }
 }
 
-/// The rows of a plane that belong to a tile's lanes, from key keys.begin on. Keys that lie apart are brought together
-/// in `copies`, kKeysPerForwardTile numbers a lane.
-template <class E, class T>
-HWY_INLINE void PlaneRows(const Plane<const E>& plane, const Lanes<T>& lanes, const KeyRange& keys, E* copies,
-                          const E** rows) {
-  const index_t stride = plane.key_stride, width = keys.end - keys.begin;
-  for (index_t n = 0; n < lanes.num_rows; ++n) {
-    rows[n] = PlaneRow(plane, lanes, n, keys) + keys.begin * stride;
-    if (stride == 1) continue;
+/// The rows of a plane that belong to the first `count` lanes of a tile, from key keys.begin on. Keys that lie apart,
+/// or are of another type, are copied to `copies`, kKeysPerForwardTile numbers per lane.
+template <class S, class E, class T>
+HWY_INLINE void PlaneRows(const Plane<const S>& plane, const Lanes<T>& lanes, index_t count, const KeyRange& keys,
+                          E* copies, const E** rows) {
+  for (index_t n = 0; n < count; ++n) {
+    const S* const row = PlaneRow(plane, lanes, n, keys) + keys.begin * plane.key_stride;
+    if constexpr (std::is_same_v<S, E>) {
+      rows[n] = row;
+      if (plane.key_stride == 1) continue;
+    }
     E* HWY_RESTRICT copy = copies + n * kKeysPerForwardTile;
-    for (index_t j = 0; j < width; ++j) copy[j] = rows[n][j * stride];
+    LoadPlaneKeys(row, plane.key_stride, keys.end - keys.begin, copy);
     rows[n] = copy;
   }
 }
 
 /// What rows of a boolean mask say. All of them are read before anything depends on it: their lines, far apart, then
 /// come from memory side by side.
-HWY_INLINE BiasTile SumUpMask(const bool* const* rows, index_t num_rows, index_t width) {
+HWY_INLINE BiasKind SumUpMask(const bool* const* rows, index_t num_rows, index_t width) {
   const hn::ScalableTag<std::uint8_t> d;
   constexpr index_t kBytes = hn::MaxLanes(d);
   auto least = hn::Set(d, 1), most = hn::Zero(d);
@@ -108,9 +114,9 @@ HWY_INLINE BiasTile SumUpMask(const bool* const* rows, index_t num_rows, index_t
       last_most = std::max(last_most, row[j]);
     }
   }
-  if (last_least != 0 && hn::AllFalse(d, hn::Eq(least, hn::Zero(d)))) return BiasTile::none;
+  if (last_least != 0 && hn::AllFalse(d, hn::Eq(least, hn::Zero(d)))) return BiasKind::none;
   const bool none_visible = last_most == 0 && hn::AllTrue(d, hn::Eq(most, hn::Zero(d)));
-  return none_visible ? BiasTile::hides_all : BiasTile::filled;
+  return none_visible ? BiasKind::hides_all : BiasKind::filled;
 }
 
 #if HWY_TARGET != HWY_SCALAR
@@ -179,42 +185,42 @@ HWY_INLINE void RowToTile(const T* HWY_RESTRICT row, index_t lanes, index_t widt
 
 /// Fills bias_tile[key][lane]; `rows` is room for kTileLanes * kKeysPerForwardTile numbers.
 template <class T>
-HWY_NOINLINE BiasTile BuildBiasTile(const Scores<T>& scores, const Lanes<T>& lanes, const KeyRange& keys,
+HWY_NOINLINE BiasKind BuildBiasTile(const HeadProblem<T>& problem, const Lanes<T>& lanes, const KeyRange& keys,
                                     T* HWY_RESTRICT bias_tile, T* HWY_RESTRICT rows) {
-  if (!HasBiasTile(scores)) return BiasTile::none;
+  if (!HasBiasTile(problem)) return BiasKind::none;
   const auto one_for_all = [](const auto& plane) { return plane.query_stride == 0 && plane.head_stride == 0; };
-  const bool with_bias = scores.bias.data != nullptr;
+  const bool with_bias = problem.bias.data != nullptr;
   const index_t used = lanes.num_vectors * kVectorLanes<T>, width = keys.end - keys.begin;
   T* HWY_RESTRICT const tile = bias_tile + keys.begin * kTileLanes<T>;
   if (with_bias) {
     const T* row_of[kMaxLanes];
-    PlaneRows(scores.bias, lanes, keys, rows, row_of);
-    if (one_for_all(scores.bias)) {
+    const index_t count = one_for_all(problem.bias) ? 1 : lanes.num_rows;
+    WithBias(problem, [&](const auto& plane) HWY_ATTR { PlaneRows(plane, lanes, count, keys, rows, row_of); });
+    if (one_for_all(problem.bias)) {
       RowToTile(row_of[0], used, width, tile);
     } else {
       RowsToTile(row_of, lanes.num_rows, used, width, T{1}, tile, kTileLanes<T>);
     }
   }
-  if (scores.visible.data != nullptr) {
+  if (problem.visible.data != nullptr) {
     const bool* row_of[kMaxLanes];
-    PlaneRows(scores.visible, lanes, keys, reinterpret_cast<bool*>(rows), row_of);
-    const BiasTile mask = SumUpMask(row_of, one_for_all(scores.visible) ? 1 : lanes.num_rows, width);
-    if (mask == BiasTile::hides_all || (mask == BiasTile::none && !with_bias)) return mask;
+    PlaneRows(problem.visible, lanes, lanes.num_rows, keys, reinterpret_cast<bool*>(rows), row_of);
+    const BiasKind mask = SumUpMask(row_of, one_for_all(problem.visible) ? 1 : lanes.num_rows, width);
+    if (mask == BiasKind::hides_all || (mask == BiasKind::none && !with_bias)) return mask;
     if (!with_bias) {
       HideInTile<false>(row_of, lanes.num_rows, used, width, tile);
-    } else if (mask == BiasTile::filled) {
+    } else if (mask == BiasKind::filled) {
       HideInTile<true>(row_of, lanes.num_rows, used, width, tile);
     }
   }
-  if (!with_bias) return BiasTile::filled;
+  if (!with_bias) return BiasKind::filled;
   const Tag<T> d;
-  const auto hidden = hn::Set(d, -kInfinity<T>);
   for (index_t j = 0; j < width; ++j) {
     for (index_t n = 0; n < used; n += kVectorLanes<T>) {
-      if (!hn::AllTrue(d, hn::Eq(hn::LoadU(d, tile + j * kTileLanes<T> + n), hidden))) return BiasTile::filled;
+      if (!hn::AllTrue(d, IsHidden(d, hn::LoadU(d, tile + j * kTileLanes<T> + n)))) return BiasKind::filled;
     }
   }
-  return BiasTile::hides_all;
+  return BiasKind::hides_all;
 }
 
 }  // namespace multihead::kernels::HWY_NAMESPACE

@@ -20,27 +20,27 @@ namespace multihead::kernels::HWY_NAMESPACE {
 
 /// Calls keep(j, lane) -> factor (0 or keep_scale) for keys [begin, end) and the used lanes.
 template <class T, class Fn>
-HWY_INLINE void ForEachKeep(const Scores<T>& scores, const Lanes<T>& lanes, const KeyRange& keys, const Fn& fn) {
+HWY_INLINE void ForEachKeep(const HeadProblem<T>& problem, const Lanes<T>& lanes, const KeyRange& keys, const Fn& fn) {
   const index_t first = keys.origin + keys.begin, last = keys.origin + keys.end;
   for (index_t quad = first / 4; quad * 4 < last; ++quad) {
     for (index_t n = 0; n < lanes.num_rows; ++n) {
       const PhiloxBlock block =
-          philox(scores.dropout_seed,
+          philox(problem.dropout_seed,
                  dropout_counter(static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(lanes.query[n]),
-                                 static_cast<std::uint32_t>(lanes.head[n]), scores.sequence_id));
+                                 static_cast<std::uint32_t>(lanes.head[n]), problem.sequence_id));
       for (index_t w = 0; w < 4; ++w) {
         const index_t j = quad * 4 + w;
         if (j < first || j >= last) continue;
-        fn(j - keys.origin, n, block.word[w] >= scores.dropout_threshold ? scores.keep_scale : T{0});
+        fn(j - keys.origin, n, block.word[w] >= problem.dropout_threshold ? problem.keep_scale : T{0});
       }
     }
   }
 }
 
 template <class T>
-HWY_NOINLINE void ApplyDropout(const Scores<T>& scores, const Lanes<T>& lanes, const KeyRange& keys,
+HWY_NOINLINE void ApplyDropout(const HeadProblem<T>& problem, const Lanes<T>& lanes, const KeyRange& keys,
                                T* HWY_RESTRICT tile) {
-  ForEachKeep(scores, lanes, keys, [&](index_t j, index_t n, T factor) HWY_ATTR {
+  ForEachKeep(problem, lanes, keys, [&](index_t j, index_t n, T factor) HWY_ATTR {
     T& p = tile[j * kTileLanes<T> + n];
     p = factor == T{0} ? T{0} : p * factor;
   });

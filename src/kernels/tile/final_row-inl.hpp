@@ -18,13 +18,16 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Factor of the accumulated values of rows: 1/sum; 0 for a row without visible key; NaN where all scores are -infinity.
+/// Factor of the accumulated values of rows: 1/sum; 0 for a row without visible key; NaN where all scores are
+/// -infinity.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V InverseSums(D d, V max, V sum, V seen) {
   using T = hn::TFromD<D>;
   const auto only_minus_infinity = hn::Eq(max, hn::Set(d, -kInfinity<T>));
+  const auto unseen = hn::Eq(seen, hn::Zero(d));
+  const V one = hn::Set(d, T{1});
   const V total = hn::IfThenElse(only_minus_infinity, hn::Set(d, std::numeric_limits<T>::quiet_NaN()), sum);
-  return hn::IfThenElseZero(hn::Ne(seen, hn::Zero(d)), hn::Div(hn::Set(d, T{1}), total));
+  return hn::IfThenZeroElse(unseen, hn::Div(one, hn::IfThenElse(unseen, one, total)));
 }
 
 /// Final statistics of a row, from its running ones.
@@ -42,7 +45,7 @@ struct FinalRow {
 
 template <class T>
 HWY_INLINE void WriteStatistics(const ForwardArgs<T>& args, index_t head, index_t query, const FinalRow<T>& row) {
-  const auto write = [&](const RowValues<T>& to, auto value) {
+  const auto write = [&](const RowPlane<T>& to, auto value) {
     if (to.data != nullptr) to.data[head * to.head_stride + query * to.query_stride] = value();
   };
   write(args.row_max, [&] { return row.max; });

@@ -1,7 +1,7 @@
 // One tile of keys and values of a kv head, as rows of the arithmetic type.
 //
 // Rows are used where they lie when they can be; otherwise (bf16, f16, pages, or rows so far apart that they thrash
-// the cache) they are brought into contiguous rows once for all query tiles of a block.
+// the cache) they are copied into contiguous rows once for all query tiles of a block.
 
 #if defined(MULTIHEAD_KERNELS_TILE_KEY_TILE_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_TILE_KEY_TILE_INL

@@ -12,6 +12,7 @@
 #include "hwy/highway.h"
 #include "kernels/kernels.hpp"
 #include "kernels/simd/basics-inl.hpp"
+#include "kernels/tile/bias-inl.hpp"
 #include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -37,15 +38,14 @@ HWY_INLINE void ClearProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, in
 
 /// Whether key j is visible to a lane, one pair at a time.
 template <class T>
-HWY_INLINE bool IsVisible(const Scores<T>& s, const Lanes<T>& lanes, index_t n, index_t j) {
+HWY_INLINE bool IsVisible(const HeadProblem<T>& s, const Lanes<T>& lanes, index_t n, index_t j) {
   if (j < lanes.begin[n] || j >= lanes.end[n]) return false;
   const index_t head = lanes.head[n], query = lanes.query[n];
   if (s.visible.data != nullptr &&
       !s.visible.data[head * s.visible.head_stride + query * s.visible.query_stride + j * s.visible.key_stride]) {
     return false;
   }
-  return s.bias.data == nullptr ||
-         s.bias.data[head * s.bias.head_stride + query * s.bias.query_stride + j * s.bias.key_stride] != -kInfinity<T>;
+  return s.bias.data == nullptr || BiasAt(s, head, query, j) != -kInfinity<T>;
 }
 
 /// Multiplies keys [begin, end) of a row of probs; a NaN factor reaches visible keys only.
@@ -58,7 +58,7 @@ HWY_INLINE void ScaleProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, in
     for (index_t j = begin; j < end; ++j) row[j] *= factor;
     return;
   }
-  for (index_t j = begin; j < end; ++j) row[j] = IsVisible(args.scores, lanes, n, j) ? factor : T{0};
+  for (index_t j = begin; j < end; ++j) row[j] = IsVisible(args.problem, lanes, n, j) ? factor : T{0};
 }
 
 }  // namespace multihead::kernels::HWY_NAMESPACE

@@ -24,13 +24,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// Everything that acts on scores of one row, in vectors along the keys. `room` is for its bias, if it has one.
 template <class T>
 struct RowOfScores {
-  const Scores<T>& scores;
+  const HeadProblem<T>& problem;
   const KeyRange& keys;
   const T* bias;
   T begin, end, slope = 0, position = 0;
 
-  HWY_INLINE RowOfScores(const Scores<T>& s, const Lanes<T>& lanes, index_t n, const KeyRange& range, T* room)
-      : scores(s),
+  HWY_INLINE RowOfScores(const HeadProblem<T>& s, const Lanes<T>& lanes, index_t n, const KeyRange& range, T* room)
+      : problem(s),
         keys(range),
         bias(room),
         begin(RelativeKey<T>(range, std::max(lanes.begin[n], range.origin + range.begin))),
@@ -45,12 +45,12 @@ struct RowOfScores {
   struct Source {
     const RowOfScores& row;
     index_t j;
-    HWY_INLINE bool HasSoftcap() const { return row.scores.softcap != T{0}; }
+    HWY_INLINE bool HasSoftcap() const { return row.problem.softcap != T{0}; }
     HWY_INLINE bool HasBias() const { return row.bias != nullptr; }
-    HWY_INLINE bool HasAlibi() const { return row.scores.alibi_slopes != nullptr; }
+    HWY_INLINE bool HasAlibi() const { return row.problem.alibi_slopes != nullptr; }
     template <class D>
     HWY_INLINE hn::Vec<D> Cap(D d, hn::Vec<D> s) const {
-      return Softcap(d, s, row.scores.softcap);
+      return Softcap(d, s, row.problem.softcap);
     }
     template <class D>
     HWY_INLINE hn::Vec<D> Bias(D d) const {
@@ -84,7 +84,7 @@ struct RowOfScores {
 
   /// Applies all of it, whole vectors: -infinity where a key is hidden or no key at all. Gives the largest score, and
   /// whether a key was visible.
-  HWY_NOINLINE T Modify(T* HWY_RESTRICT row, bool& seen) const {
+  HWY_NOINLINE T Apply(T* HWY_RESTRICT row, bool& seen) const {
     const Tag<T> d;
     const auto hidden = hn::Set(d, -kInfinity<T>);
     auto max = hidden, met = hn::Zero(d);

@@ -2,10 +2,11 @@
 //
 //   s = softcap(s)     s += bias     s -= slope * |position - key|     hidden: s = -infinity
 //
-// A form (scores-inl.hpp: lanes are queries; row_scores-inl.hpp: lanes are keys) gives the numbers of a vector of scores as a
-// source, an object with these members, inlined away:
+// A form (scores-inl.hpp: lanes are queries; row_scores-inl.hpp: lanes are keys) gives the numbers of a vector of
+// scores as a source, an object with these members, inlined away:
 //
-//   HasSoftcap(), HasBias(), HasAlibi()       the same for all scores of a call; a source that never has one leaves out its
+//   HasSoftcap(), HasBias(), HasAlibi()       the same for all scores of a call; a source that never has one leaves out
+//   its
 //                                             members
 //   Cap(d, s)                                 s under the softcap
 //   Bias(d), Slope(d), Position(d), Key(d)    vectors; a bias of -infinity hides
@@ -21,9 +22,13 @@
 #define MULTIHEAD_KERNELS_TILE_SCORE_ORDER_INL
 #endif
 
+#include <algorithm>
+#include <limits>
+
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "kernels/simd/basics-inl.hpp"
+#include "kernels/tile/bias-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
@@ -32,8 +37,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// c*tanh(s/c). hwy's Tanh is within 4 ulp.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Softcap(D d, V s, hn::TFromD<D> softcap) {
-  const auto cap = hn::Set(d, softcap);
-  const auto capped = hn::Mul(cap, hn::Tanh(d, hn::Div(s, cap)));
+  using T = hn::TFromD<D>;
+  constexpr T kFar = 20, kMost = std::numeric_limits<T>::max() / kFar;  // tanh is 1 from there on
+  const auto cap = hn::Set(d, softcap), far = hn::Set(d, std::min(softcap, kMost) * kFar);
+  const auto near = hn::Clamp(s, hn::Neg(far), far);
+  const auto capped = hn::Mul(cap, hn::Tanh(d, hn::Div(near, cap)));
   return hn::IfThenElse(hn::IsNaN(s), s, capped);
 }
 
@@ -55,12 +63,11 @@ HWY_INLINE V AddTerms(D d, V s, const Source& source) {
 /// Which keys are visible.
 template <class D, class Source>
 HWY_INLINE hn::Mask<D> Visible(D d, const Source& source) {
-  const auto shown = [&]() HWY_ATTR { return hn::Ne(source.Bias(d), hn::Set(d, -kInfinity<hn::TFromD<D>>)); };
   if constexpr (requires { source.Inside(d); }) {
     const auto inside = source.Inside(d);
-    return source.HasBias() ? hn::And(inside, shown()) : inside;
+    return source.HasBias() ? hn::AndNot(IsHidden(d, source.Bias(d)), inside) : inside;
   } else {
-    return shown();
+    return hn::Not(IsHidden(d, source.Bias(d)));
   }
 }
 

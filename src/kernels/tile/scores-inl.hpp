@@ -30,15 +30,15 @@ HWY_INLINE T RelativeKey(const KeyRange& keys, index_t j) {
 /// Everything that acts on scores of a tile, in vectors over lanes.
 template <class T>
 struct ScoreModifier {
-  const Scores<T>& scores;
+  const HeadProblem<T>& problem;
   const T* bias_tile;              // nullptr when there is neither bias nor boolean mask
   alignas(64) T begin[kMaxLanes];  // interval relative to the tile's first key
   alignas(64) T end[kMaxLanes];
   alignas(64) T slope[kMaxLanes];
   alignas(64) T position[kMaxLanes];  // of the query on the diagonal, relative to the tile's first key
 
-  HWY_INLINE ScoreModifier(const Scores<T>& s, const Lanes<T>& lanes, const KeyRange& keys, const T* bias)
-      : scores(s), bias_tile(bias) {
+  HWY_INLINE ScoreModifier(const HeadProblem<T>& s, const Lanes<T>& lanes, const KeyRange& keys, const T* bias)
+      : problem(s), bias_tile(bias) {
     FillLanes(lanes, begin, T{0}, [&](index_t n) { return RelativeKey<T>(keys, lanes.begin[n]); });
     FillLanes(lanes, end, T{0}, [&](index_t n) { return RelativeKey<T>(keys, lanes.end[n]); });
     if (s.alibi_slopes == nullptr) return;
@@ -51,12 +51,12 @@ struct ScoreModifier {
   struct Source {
     const ScoreModifier& modifier;
     index_t j, n;
-    HWY_INLINE bool HasSoftcap() const { return modifier.scores.softcap != T{0}; }
+    HWY_INLINE bool HasSoftcap() const { return modifier.problem.softcap != T{0}; }
     HWY_INLINE bool HasBias() const { return modifier.bias_tile != nullptr; }
-    HWY_INLINE bool HasAlibi() const { return modifier.scores.alibi_slopes != nullptr; }
+    HWY_INLINE bool HasAlibi() const { return modifier.problem.alibi_slopes != nullptr; }
     template <class D>
     HWY_INLINE hn::Vec<D> Cap(D d, hn::Vec<D> s) const {
-      return Softcap(d, s, modifier.scores.softcap);
+      return Softcap(d, s, modifier.problem.softcap);
     }
     template <class D>
     HWY_INLINE hn::Vec<D> Bias(D d) const {
@@ -107,15 +107,15 @@ struct ScoreModifier {
 /// The keys of a tile that need nothing but, perhaps, its bias tile: no softcap, no ALiBi, inside every lane's
 /// interval. The rims on both sides, possibly all keys, need ScoreModifier.
 template <class T>
-HWY_INLINE KeyRange PlainKeys(const Scores<T>& scores, const Lanes<T>& lanes, const KeyRange& keys) {
-  if (scores.softcap != T{0} || scores.alibi_slopes != nullptr) return {keys.origin, keys.begin, keys.begin};
+HWY_INLINE KeyRange PlainKeys(const HeadProblem<T>& problem, const Lanes<T>& lanes, const KeyRange& keys) {
+  if (problem.softcap != T{0} || problem.alibi_slopes != nullptr) return {keys.origin, keys.begin, keys.begin};
   const index_t begin = std::clamp(lanes.last_begin - keys.origin, keys.begin, keys.end);
   return {keys.origin, begin, std::clamp(lanes.first_end - keys.origin, begin, keys.end)};
 }
 
 template <class T>
-HWY_INLINE bool IsPlain(const Scores<T>& scores, const Lanes<T>& lanes, const KeyRange& keys) {
-  const KeyRange plain = PlainKeys(scores, lanes, keys);
+HWY_INLINE bool IsPlain(const HeadProblem<T>& problem, const Lanes<T>& lanes, const KeyRange& keys) {
+  const KeyRange plain = PlainKeys(problem, lanes, keys);
   return plain.begin == keys.begin && plain.end == keys.end;
 }
 
@@ -130,8 +130,8 @@ struct BiasSource {
   }
 };
 
-/// End of the product with keys that need nothing but their bias: what ScoreModifier::Apply would do, while the scores are in
-/// registers. Raises max and seen.
+/// End of the product with keys that need nothing but their bias: what ScoreModifier::Apply would do, while the scores
+/// are in registers. Raises max and seen.
 template <class T>
 struct ApplyBias {
   const T* bias;   // of the product's first row

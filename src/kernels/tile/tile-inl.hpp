@@ -1,7 +1,7 @@
 // A tile of query rows: which rows its lanes hold, what each may see, and its running softmax.
 //
 // Lanes are (head of the group, query) pairs in flattened order, so that with grouped heads a few queries still fill a
-// vector: all of them read the same keys. Every statistic is one number a lane; nothing is ever reduced across lanes.
+// vector: all of them read the same keys. Every statistic is one number per lane; nothing is reduced across lanes.
 
 #if defined(MULTIHEAD_KERNELS_TILE_TILE_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_TILE_TILE_INL
@@ -22,8 +22,8 @@ HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Keys of a tile of the forward. Sixteen lanes want 256: their P no longer fits the L1, but the L2 is quick enough, and
-/// sums are loaded, rescaled and stored half as often.
+/// Keys of a tile of the forward. Sixteen lanes want 256: their P no longer fits the L1, but the L2 is quick enough,
+/// and sums are loaded, rescaled and stored half as often.
 inline constexpr index_t kKeysPerForwardTile = HWY_TARGET <= HWY_AVX3 ? 2 * kKeysPerTile : kKeysPerTile;
 
 /// Key tiles whose sums are added up before they go to the second level of long sums.
@@ -41,7 +41,7 @@ struct Lanes {
   index_t num_rows = 0;  // lanes in use
   int num_vectors = 0;   // vectors computed: the used lanes rounded up
   index_t query[kMaxLanes];
-  index_t group_head[kMaxLanes];  // index into Scores::heads
+  index_t group_head[kMaxLanes];  // index into HeadProblem::heads
   index_t head[kMaxLanes];        // query head
   index_t begin[kMaxLanes], end[kMaxLanes];
   index_t first_begin = 0, last_begin = 0;  // smallest and largest of begin
@@ -51,40 +51,40 @@ struct Lanes {
 /// How the rows of a group are counted: head by head; or, where a rule hides keys, query by query, so that the lanes of
 /// a tile see nearly the same keys.
 template <class T>
-HWY_INLINE bool QueryByQuery(const Scores<T>& scores) {
-  return scores.num_heads > 1 && (scores.left < kOpen || scores.right < kOpen);
+HWY_INLINE bool QueryByQuery(const HeadProblem<T>& problem) {
+  return problem.heads_per_kv > 1 && problem.banded;
 }
 /// Queries [begin, end) that rows [first_row, first_row + num_rows) belong to, at least those of the first head.
 struct QueryRange {
   index_t group_head, begin, end;
 };
 template <class T>
-HWY_INLINE QueryRange QueriesOf(const Scores<T>& scores, index_t first_row, index_t num_rows) {
-  if (QueryByQuery(scores)) {
-    return {first_row % scores.num_heads, first_row / scores.num_heads,
-            (first_row + num_rows - 1) / scores.num_heads + 1};
+HWY_INLINE QueryRange QueriesOf(const HeadProblem<T>& problem, index_t first_row, index_t num_rows) {
+  if (QueryByQuery(problem)) {
+    return {first_row % problem.heads_per_kv, first_row / problem.heads_per_kv,
+            (first_row + num_rows - 1) / problem.heads_per_kv + 1};
   }
-  const index_t query = first_row % scores.seqlen_q;
-  return {first_row / scores.seqlen_q, query, std::min(query + num_rows, scores.seqlen_q)};
+  const index_t query = first_row % problem.seqlen_q;
+  return {first_row / problem.seqlen_q, query, std::min(query + num_rows, problem.seqlen_q)};
 }
 
 template <class T>
-HWY_INLINE void InitLanes(const Scores<T>& scores, index_t first_row, index_t num_rows, Lanes<T>& lanes,
+HWY_INLINE void InitLanes(const HeadProblem<T>& problem, index_t first_row, index_t num_rows, Lanes<T>& lanes,
                           bool by_query) {
   lanes.num_rows = num_rows;
   lanes.num_vectors = static_cast<int>((num_rows + kVectorLanes<T> - 1) / kVectorLanes<T>);
   if (by_query) {
-    index_t query = first_row / scores.num_heads, group_head = first_row % scores.num_heads;
+    index_t query = first_row / problem.heads_per_kv, group_head = first_row % problem.heads_per_kv;
     for (index_t n = 0; n < num_rows; ++n) {
       lanes.query[n] = query;
       lanes.group_head[n] = group_head;
-      lanes.head[n] = scores.heads[group_head];
-      if (++group_head == scores.num_heads) group_head = 0, ++query;
+      lanes.head[n] = problem.heads[group_head];
+      if (++group_head == problem.heads_per_kv) group_head = 0, ++query;
     }
   } else {
-    index_t group_head = first_row / scores.seqlen_q, query = first_row % scores.seqlen_q;
+    index_t group_head = first_row / problem.seqlen_q, query = first_row % problem.seqlen_q;
     for (index_t n = 0; n < num_rows; ++group_head, query = 0) {
-      const index_t end = std::min(num_rows, n + scores.seqlen_q - query), head = scores.heads[group_head];
+      const index_t end = std::min(num_rows, n + problem.seqlen_q - query), head = problem.heads[group_head];
       for (; n < end; ++n, ++query) {
         lanes.query[n] = query;
         lanes.group_head[n] = group_head;
@@ -92,19 +92,18 @@ HWY_INLINE void InitLanes(const Scores<T>& scores, index_t first_row, index_t nu
       }
     }
   }
-  if (scores.left >= kOpen && scores.right >= kOpen) {
+  if (!problem.banded) {
     std::fill_n(lanes.begin, num_rows, index_t{0});
-    std::fill_n(lanes.end, num_rows, scores.seqlen_kv);
+    std::fill_n(lanes.end, num_rows, problem.seqlen_kv);
     lanes.first_begin = lanes.last_begin = 0;
-    lanes.first_end = lanes.last_end = scores.seqlen_kv;
+    lanes.first_end = lanes.last_end = problem.seqlen_kv;
     return;
   }
   lanes.first_begin = lanes.first_end = std::numeric_limits<index_t>::max();
   lanes.last_begin = lanes.last_end = 0;
   for (index_t n = 0; n < num_rows; ++n) {
-    const index_t position = lanes.query[n] + scores.diagonal;
-    const index_t begin = std::clamp<index_t>(position - scores.left, 0, scores.seqlen_kv);
-    const index_t end = std::clamp<index_t>(position + scores.right + 1, begin, scores.seqlen_kv);
+    const index_t begin = std::clamp<index_t>(lanes.query[n] + problem.band_begin, 0, problem.seqlen_kv);
+    const index_t end = std::clamp<index_t>(lanes.query[n] + problem.band_end, begin, problem.seqlen_kv);
     lanes.begin[n] = begin;
     lanes.end[n] = end;
     lanes.first_begin = std::min(lanes.first_begin, begin);
@@ -115,8 +114,8 @@ HWY_INLINE void InitLanes(const Scores<T>& scores, index_t first_row, index_t nu
 }
 
 template <class T>
-HWY_INLINE void InitLanes(const Scores<T>& scores, index_t first_row, index_t num_rows, Lanes<T>& lanes) {
-  InitLanes(scores, first_row, num_rows, lanes, QueryByQuery(scores));
+HWY_INLINE void InitLanes(const HeadProblem<T>& problem, index_t first_row, index_t num_rows, Lanes<T>& lanes) {
+  InitLanes(problem, first_row, num_rows, lanes, QueryByQuery(problem));
 }
 
 /// Fills values[lane] for all lanes computed; unused ones get `rest`.
@@ -126,13 +125,13 @@ HWY_INLINE void FillLanes(const Lanes<T>& lanes, T* values, T rest, const Fn& va
   for (index_t n = lanes.num_rows; n < lanes.num_vectors * kVectorLanes<T>; ++n) values[n] = rest;
 }
 
-/// Running softmax of a tile, one number a lane, in arrays of kTileLanes.
+/// Running softmax of a tile (docs/algorithm.md, (6)), one number per lane, in arrays of kTileLanes.
 template <class T>
 struct RunningSoftmax {
   T* max;    // largest visible score or sink; -infinity so far none
   T* shift;  // what scores are taken relative to: max, 0 while that is -infinity
   T* sum;    // of exp(s - shift)
-  T* seen;   // 1 when a visible key was met
+  T* seen;   // 1 once a visible key was seen
 
   static constexpr index_t kSize = 4 * kTileLanes<T>;
   HWY_INLINE explicit RunningSoftmax(T* storage)
@@ -142,22 +141,22 @@ struct RunningSoftmax {
         seen(storage + 3 * kTileLanes<T>) {}
 
   /// Empty rows, or rows that hold their sink.
-  HWY_INLINE void Init(const Scores<T>& scores, const Lanes<T>& lanes, bool with_sinks) {
+  HWY_INLINE void Init(const HeadProblem<T>& problem, const Lanes<T>& lanes, bool with_sinks) {
     for (index_t n = 0; n < kTileLanes<T>; ++n) {
       max[n] = -kInfinity<T>;
       shift[n] = sum[n] = seen[n] = T{0};
     }
-    if (scores.sinks == nullptr || !with_sinks) return;
+    if (problem.sinks == nullptr || !with_sinks) return;
     for (index_t n = 0; n < lanes.num_rows; ++n) {
-      max[n] = scores.sinks[lanes.head[n] * scores.sinks_stride];
-      if (max[n] == -kInfinity<T>) continue;
-      shift[n] = max[n];
-      sum[n] = max[n] - shift[n] == T{0} ? T{1} : std::numeric_limits<T>::quiet_NaN();  // a sink of +inf or NaN
+      const T sink = problem.sinks[lanes.head[n] * problem.sinks_stride];
+      if (sink == -kInfinity<T>) continue;
+      sum[n] = std::isfinite(sink) ? T{1} : std::numeric_limits<T>::quiet_NaN();
+      if (!std::isnan(sink)) max[n] = shift[n] = sink;
     }
   }
 
-  /// Takes in the largest scores of a key tile. Afterwards factor[lane] turns sums over earlier keys into the new
-  /// units; false when all factors are 1.
+  /// Takes in the largest scores of a key tile: m' and f of (6). Afterwards factor[lane] converts sums over earlier
+  /// keys to the new maximum; false when all factors are 1.
   HWY_INLINE bool Raise(const T* HWY_RESTRICT tile_max, int num_vectors, T* HWY_RESTRICT factor) {
     const Tag<T> d;
     const auto none = hn::Set(d, -kInfinity<T>);
@@ -173,10 +172,11 @@ struct RunningSoftmax {
       }
       moved = true;
       const auto keep = hn::Or(unmoved, hn::Eq(old_max, none));  // nothing to rescale
-      const auto scale = hn::IfThenElse(keep, hn::Set(d, T{1}), ExpMinus(d, old_max, new_max));
+      const auto new_shift = hn::IfThenZeroElse(hn::Eq(new_max, none), new_max);
+      const auto scale = hn::IfThenElse(keep, hn::Set(d, T{1}), ExpMinus(d, old_max, new_shift));
       hn::StoreU(scale, d, factor + n);
       hn::StoreU(new_max, d, max + n);
-      hn::StoreU(hn::IfThenElseZero(hn::Ne(new_max, none), new_max), d, shift + n);
+      hn::StoreU(new_shift, d, shift + n);
       hn::StoreU(hn::Mul(hn::LoadU(d, sum + n), scale), d, sum + n);
     }
     return moved;
@@ -207,7 +207,7 @@ HWY_INLINE void ExponentiateFrom(const Cuts& cuts, T* HWY_RESTRICT tile, const V
   if constexpr (S + 1 < NV) ExponentiateFrom<S + 1>(cuts, tile, shift, sum);
 }
 
-/// P = exp(S - max) in place, 0 for what is cut off; adds to sum.
+/// P = exp(S - max) in place, 0 for what is cut off; adds to sum: l' of (6).
 template <int NV, class T>
 HWY_INLINE void Exponentiate(const Cuts& cuts, T* HWY_RESTRICT tile, const RunningSoftmax<T>& softmax) {
   const Tag<T> d;

@@ -1,16 +1,20 @@
-// Colours: one hue from paper to ink, for a light and a dark page. Lightness falls (rises) steadily along a ramp, so
-// that it also reads in grey and without colour vision.
+// Colours. They are variables of page.css, under the light and under the dark theme; the figures read them from there.
+// A ramp is one hue from paper to ink: lightness falls (rises) steadily along it, so that it also reads in grey and
+// without colour vision.
 
-const themes = {
-  light: {
-    stops: ["#ffffff", "#e3ebfb", "#b5cbf5", "#7ba3ec", "#457ade", "#2350b8", "#142f79", "#0a1a45"],
-    paper: "#ffffff", ink: "#1b2230", soft: "#69727f", rule: "#e3e6ea", query: "#2458d3", key: "#b4520a", line: "#2458d3",
-  },
-  dark: {
-    stops: ["#171b22", "#1b2745", "#20397a", "#2a56b8", "#4a80e4", "#84adf5", "#bfd6fc", "#f3f8ff"],
-    paper: "#171b22", ink: "#e8ebf0", soft: "#98a1ae", rule: "#2b313b", query: "#86b0ff", key: "#f3a361", line: "#86b0ff",
-  },
-};
+function themeOf(name) {
+  const probe = element("i", { hidden: true, dataset: { theme: name } });
+  document.body.append(probe);
+  const style = getComputedStyle(probe);
+  const theme = {};
+  for (const colour of ["paper", "ink", "soft", "rule", "query", "key"]) theme[colour] = style.getPropertyValue(`--${colour}`).trim();
+  theme.tint = Number(style.getPropertyValue("--tint-most"));  // the share of a tint's colour under text, at most
+  theme.ramp = rampOf(style.getPropertyValue("--ramp").trim().split(/\s+/));
+  theme.css = theme.ramp.map(([r, g, b]) => `rgb(${r},${g},${b})`);
+  theme.pixels = Uint32Array.from(theme.ramp, ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0);  // bytes r g b a
+  probe.remove();
+  return theme;
+}
 
 function channels(hex) {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
@@ -26,10 +30,7 @@ function rampOf(stops) {
   });
 }
 
-for (const theme of Object.values(themes)) {
-  theme.ramp = rampOf(theme.stops);
-  theme.css = theme.ramp.map(([r, g, b]) => `rgb(${r},${g},${b})`);
-}
+const themes = { light: themeOf("light"), dark: themeOf("dark") };
 
 // Position on the ramp, 0..255, of a weight on a scale that ends at `most`.
 function shadeOf(w, most, scale) {
@@ -45,10 +46,21 @@ function pictureOf(map, most, scale, theme) {
   canvas.height = Math.max(1, map.rows);
   const context = canvas.getContext("2d");
   const image = context.createImageData(canvas.width, canvas.height);
-  for (let at = 0; at < map.weights.length; ++at) {
-    const [r, g, b] = theme.ramp[shadeOf(map.weights[at], most, scale)];
-    image.data.set([r, g, b, 255], 4 * at);
-  }
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let at = 0; at < map.weights.length; ++at) pixels[at] = theme.pixels[shadeOf(map.weights[at], most, scale)];
   context.putImageData(image, 0, 0);
   return canvas;
+}
+
+// pictureOf that paints again only when the colours change.
+function keptPicture(map) {
+  let picture = null;
+  let made = [];
+  return (...colours) => {
+    if (picture === null || colours.some((each, n) => each !== made[n])) {
+      picture = pictureOf(map, ...colours);
+      made = colours;
+    }
+    return picture;
+  };
 }

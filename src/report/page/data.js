@@ -1,7 +1,6 @@
 // The data of the page: JSON, and one packed map a head (src/report/pack_map.hpp says how).
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const steps = 10 ** data.digits;
 const numLayers = 1 + Math.max(...data.heads.map((head) => head.layer));
 const mostHeads = 1 + Math.max(...data.heads.map((head) => head.head));
 

@@ -21,7 +21,7 @@ function wholeFigure(scene, figure) {
     : linesLayout(scene, 640);
   const view = { x: 0, y: 0, width: Math.ceil(layout.width), height: Math.ceil(layout.height) };
   const draw = figure === "matrix" ? drawMatrix : drawLines;
-  return { ...view, draw: (surface) => draw(surface, { ...scene, cursor: null }, layout, view) };
+  return { ...view, draw: (surface) => draw(surface, { ...scene, cursor: scene.pin && "i" in scene.pin ? scene.pin : null, hint: null }, layout, view) };
 }
 
 function exportSvg(scene, figure) {

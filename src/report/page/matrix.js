@@ -7,7 +7,7 @@ const largestCell = 56;        // px, when the whole map is shown
 
 function widestLabel(groups, size) {
   let widest = 24;
-  for (const group of groups) widest = Math.max(widest, textWidth(group.text, { size }));
+  for (const group of groups) widest = Math.max(widest, textWidth(group.text, { size, weight: 600 }));  // as when marked
   return Math.min(longestLabel, Math.ceil(widest));
 }
 
@@ -81,8 +81,9 @@ function drawCells(surface, scene, layout, view, { i0, i1, j0, j1 }) {
 }
 
 function isMarked(scene, side, index) {
-  const { focus, cursor } = scene;
-  return (focus?.side === side && focus.index === index) || (cursor && (side === "queries" ? cursor.i : cursor.j) === index);
+  const { focus, cursor, hint } = scene;
+  return [focus, hint].some((token) => token?.side === side && token.index === index) ||
+    (cursor !== null && (side === "queries" ? cursor.i : cursor.j) === index);
 }
 
 function drawTokenAxes(surface, scene, layout, view, { i0, i1, j0, j1 }) {
@@ -90,7 +91,7 @@ function drawTokenAxes(surface, scene, layout, view, { i0, i1, j0, j1 }) {
   const { cell, left, top, size } = layout;
   const styleOf = (side, index, special) => isMarked(scene, side, index)
     ? { size, fill: side === "queries" ? theme.query : theme.key, weight: 600 }
-    : { size, fill: special ? theme.soft : theme.ink };
+    : { size, fill: special ? theme.soft : theme.ink, italic: special };
   surface.clip(0, top, left, view.height - top, () => {
     for (let i = i0; i < i1; ++i) {
       const style = styleOf("queries", i, sides.queries[i].special);

@@ -1,12 +1,12 @@
 // What the figures are drawn on: a canvas, or an SVG text with the same calls. Lengths are CSS pixels.
 //
 //   rect(x, y, w, h, {fill, stroke, alpha, radius})   line(x1, y1, x2, y2, {stroke, alpha, width})
-//   text(string, x, y, {fill, size, align, turn, weight, alpha})   picture(canvas, x, y, w, h, smooth)   clip(x, y, w, h, draw)
+//   text(string, x, y, {fill, size, align, turn, weight, italic})   picture(canvas, x, y, w, h, smooth)   clip(x, y, w, h, draw)
 
 const fontFamily = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, "Noto Sans", "Noto Sans CJK SC", sans-serif';
 
-function fontOf({ size = 12, weight = 400 }) {
-  return `${weight} ${size}px ${fontFamily}`;
+function fontOf({ size = 12, weight = 400, italic = false }) {
+  return `${italic ? "italic " : ""}${weight} ${size}px ${fontFamily}`;
 }
 
 const measuring = document.createElement("canvas").getContext("2d");
@@ -71,7 +71,7 @@ class CanvasSurface {
   text(string, x, y, style) {
     const c = this.context;
     c.save();
-    c.globalAlpha = style.alpha ?? 1;
+    c.globalAlpha = 1;
     c.font = fontOf(style);
     c.fillStyle = style.fill;
     c.textAlign = style.align ?? "left";
@@ -121,11 +121,11 @@ class SvgSurface {
     this.parts.push(`<path d="M${round(x1)} ${round(y1)}C${round(x1 + bend)} ${round(y1)} ${round(x2 - bend)} ${round(y2)} ` +
       `${round(x2)} ${round(y2)}" fill="none" stroke="${stroke}" stroke-width="${round(width)}" opacity="${round(alpha)}"/>`);
   }
-  text(string, x, y, { fill, size = 12, align = "left", turn = 0, weight = 400, alpha = 1 }) {
+  text(string, x, y, { fill, size = 12, align = "left", turn = 0, weight = 400, italic = false }) {
     const anchor = { left: "start", right: "end", center: "middle" }[align];
     this.parts.push(`<text transform="translate(${round(x)} ${round(y)})${turn ? ` rotate(${turn})` : ""}" fill="${fill}" ` +
       `font-size="${size}" font-weight="${weight}" text-anchor="${anchor}" dominant-baseline="central"` +
-      (alpha < 1 ? ` opacity="${round(alpha)}"` : "") + `>${escapeXml(string)}</text>`);
+      (italic ? ' font-style="italic"' : "") + `>${escapeXml(string)}</text>`);
   }
   picture(canvas, x, y, w, h, smooth) {
     this.parts.push(`<image x="${round(x)}" y="${round(y)}" width="${round(w)}" height="${round(h)}" preserveAspectRatio="none" ` +

@@ -1,13 +1,5 @@
 // From the stored map to what is looked at: word pieces or words, with or without special tokens.
 
-// A token that can be seen: controls, direction marks and blanks by name, so that no token hides or turns its neighbours.
-function visibleText(text) {
-  if (text === "") return "(empty)";
-  const names = { "\n": "\u23ce", "\t": "\u21e5", "\r": "\u240d", " ": "\u2423" };
-  return text.replace(/[\u0000-\u0020\u007f-\u00a0\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, (c) =>
-    names[c] ?? "U+" + c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0"));
-}
-
 // [{text, special, members}]: one entry a piece, or one a word in the order of their first pieces.
 function groupsOf(side, byWord, hideSpecial) {
   const groups = [];
@@ -38,7 +30,8 @@ function sidesOf(byWord, hideSpecial) {
 
 // {rows, columns, weights [rows x columns], most}: mean over query pieces of the sum over key pieces; where specials
 // are hidden each row is divided by what remains of it (a row of which nothing remains stays 0).
-function weightsOf(counts, sides) {
+function weightsOf(counts, sides, digits) {
+  const steps = 10 ** digits;
   const rows = sides.queries.length;
   const columns = sides.keys.length;
   const stride = data.keys.tokens.length;
@@ -60,7 +53,7 @@ function weightsOf(counts, sides) {
       if (w > most) most = w;
     }
   });
-  return { rows, columns, weights, most };
+  return { rows, columns, weights, most, digits };
 }
 
 // The k largest of weight(0 .. count-1), largest first, without zeros.

@@ -1,9 +1,10 @@
-// Writes a page of made-up maps: make_page CASE FILE. tests/report/test_page.py opens it in a browser and knows the
-// same formulas. Every case is made without a model, so that what is tested is the page alone.
+// Writes a page of made-up maps: make_page CASE FILE [TOKENS]. tests/report/test_*.py open it in a browser and knows
+// the same formulas. Every case is made without a model, so that what is tested is the page alone.
 #include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <iostream>
+#include <sstream>
 #include <string>
 
 #include "core/splitmix64.hpp"
@@ -57,6 +58,14 @@ ReportTokens tokens_of(std::initializer_list<const char*> texts) {
   ReportTokens side;
   for (const char* text : texts) side.tokens.push_back({.text = text});
   return side;
+}
+
+std::string utf8(std::uint32_t c) {
+  const auto byte = [](std::uint32_t bits) { return static_cast<char>(bits); };
+  if (c < 0x80) return {byte(c)};
+  if (c < 0x800) return {byte(0xc0 | c >> 6), byte(0x80 | (c & 0x3f))};
+  if (c < 0x10000) return {byte(0xe0 | c >> 12), byte(0x80 | (c >> 6 & 0x3f)), byte(0x80 | (c & 0x3f))};
+  return {byte(0xf0 | c >> 18), byte(0x80 | (c >> 12 & 0x3f)), byte(0x80 | (c >> 6 & 0x3f)), byte(0x80 | (c & 0x3f))};
 }
 
 /// [CLS] w1 w2 .. [SEP]; every fifth word is of two pieces.
@@ -158,13 +167,95 @@ Page big(index_t num_layers, index_t num_heads, index_t seqlen) {
   return page;
 }
 
-Page page_of(const std::string& name) {
+/// One character of each kind that cannot be seen, and what must stay as it is.
+Page unseen() {
+  Page page;
+  page.report.title = "unseen\u202e";
+  page.report.text = "a text\u2066 with a\nline end";
+  page.report.notes = {"a note\u200b"};
+  for (const char* text : {"a\u0001b",    "\u0085",  "\u007f",
+                           "\u00a0",      "x\u00ad", "\u034f",
+                           "\u061c",      "\u115f",  "\u180e",
+                           "\u200b",      "\u200d",  "\u202a",
+                           "\u202e",      "\u2066",  "\u2069",
+                           "\u2028",      "\u2800",  "\u3000",
+                           "\u3164",      "\ufe0f",  "\ufeff",
+                           "\U000e0041",  "\ue000",  "\ufffe",
+                           "\t",          " ",       "",
+                           "👩‍🍳", "❤️",       "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+                           "👩\u200d",    "é",       "\u0301",
+                           "שלום"}) {
+    page.report.queries.tokens.push_back({.text = text});
+  }
+  add_layers(page, 1, 1);
+  return page;
+}
+
+/// 14 layers, two of whose heads were removed: 0.0 and 3.1. The weights of layer 1 are all the same.
+Page deep() {
+  Page page = big(14, 4, 24);
+  page.report.title = "deep";
+  page.report.text = "The text that was read";
+  page.report.model = "/models/deep";
+  const auto& first = page.probs[0];
+  page.report.layers[0] = first.view().slice(1, 1, 4);
+  page.report.head_numbers.resize(14);
+  page.report.head_numbers[0] = {1, 2, 3};
+  page.report.layers[3] = page.probs[3].view().slice(1, 1, 4);
+  page.report.head_numbers[3] = {0, 2, 3};
+  auto& uniform = page.probs[1];
+  for (index_t n = 0; n < uniform.size(); ++n) uniform.data()[n] = 1.0f / 24.0f;
+  return page;
+}
+
+/// Ten heads over 512 tokens, too many weights for six decimals; every weight of the first is 1/512.
+Page even() {
+  Page page = big(1, 10, 512);
+  page.report.title = "even";
+  auto& probs = page.probs[0];
+  for (index_t j = 0; j < 512; ++j) {
+    for (index_t i = 0; i < 512; ++i) probs(0, 0, i, j) = 1.0f / 512.0f;
+  }
+  return page;
+}
+
+Page one() {
+  Page page;
+  page.report.title = "one";
+  page.report.queries = tokens_of({"alone"});
+  add_layers(page, 1, 1);
+  return page;
+}
+
+/// One query; the keys are the lines of a file: code points in hex, apart by blanks.
+Page listed(const std::string& file) {
+  Page page;
+  page.report.title = "listed";
+  page.report.queries = tokens_of({"query"});
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream numbers(line);
+    std::string text;
+    for (std::uint32_t c = 0; numbers >> std::hex >> c;) text += utf8(c);
+    page.report.keys.tokens.push_back({.text = text});
+  }
+  add_layers(page, 1, 1);
+  return page;
+}
+
+Page page_of(const std::string& name, const std::string& file) {
   if (name == "words") return words();
   if (name == "cross") return cross();
   if (name == "hostile") return hostile();
   if (name == "wide") return wide();
   if (name == "four") return four();
   if (name == "medium") return big(6, 12, 24);
+  if (name == "unseen") return unseen();
+  if (name == "listed") return listed(file);
+  if (name == "deep") return deep();
+  if (name == "even") return even();
+  if (name == "one") return one();
+  if (name == "long") return big(1, 2, 400);
   if (name == "big72") return big(6, 12, 512);
   if (name == "big144") return big(12, 12, 512);
   throw multihead::Error("make_page: unknown case " + name);
@@ -173,9 +264,9 @@ Page page_of(const std::string& name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc < 3) return 2;
   try {
-    const Page page = page_of(argv[1]);
+    const Page page = page_of(argv[1], argc > 3 ? argv[3] : "");
     multihead::Threads threads;
     std::ofstream(argv[2], std::ios::binary) << multihead::attention_page(page.report, &threads);
   } catch (const std::exception& error) {

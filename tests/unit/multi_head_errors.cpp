@@ -13,7 +13,7 @@ std::string made(const MultiHeadConfig& config) {
   return error_of([&] { MultiHeadAttention<float> layer(config); });
 }
 
-TEST(MhaErrors, Configuration) {
+TEST(MultiHeadErrors, Configuration) {
   EXPECT_EQ(made({.d_model = 512, .num_heads = 7}),
             "MultiHeadAttention: num_heads must divide d_model, got d_model=512, num_heads=7; or give head_dim");
   EXPECT_EQ(made({.d_model = 512, .num_heads = 12, .num_kv_heads = 5}),
@@ -49,7 +49,7 @@ struct Case {
   MultiHeadInput<float> input() const { return {x_q.view(), x_k.view(), x_v.view()}; }
 };
 
-TEST(MhaErrors, Widths) {
+TEST(MultiHeadErrors, Widths) {
   Case c;
   EXPECT_EQ(c.forward({}), "MultiHeadAttention::forward: x_q must be given");
   EXPECT_EQ(c.forward({.x_q = c.x_k.view()}),
@@ -67,7 +67,7 @@ TEST(MhaErrors, Widths) {
             "MultiHeadAttention::forward: x_q and x_k must have one batch, got x_q=[1, 4, 8], x_k=[2, 5, 6]");
 }
 
-TEST(MhaErrors, Outputs) {
+TEST(MultiHeadErrors, Outputs) {
   Case c;
   Tensor<float, 4> heads({2, 4, 2, 3});
   Tensor<float, 3> lse({2, 4, 2});
@@ -86,7 +86,7 @@ TEST(MhaErrors, Outputs) {
             "4]");
 }
 
-TEST(MhaErrors, Options) {
+TEST(MultiHeadErrors, Options) {
   Case c;
   const index_t numbers[8] = {};
   const float logits[2] = {};
@@ -131,7 +131,7 @@ TEST(MhaErrors, Options) {
             "3]");
 }
 
-TEST(MhaErrors, Backward) {
+TEST(MultiHeadErrors, Backward) {
   Case c;
   MultiHeadActivations<float> activations;
   c.layer.forward(c.input(), {.y = c.y.view()}, {}, &activations);

@@ -24,7 +24,7 @@ bool same_parameters(const MultiHeadAttention<T>& a, const MultiHeadAttention<T>
   return values[0] == values[1];
 }
 
-TEST(MhaLayouts, WhatIsSavedLoadsTheSame) {
+TEST(MultiHeadLayouts, WhatIsSavedLoadsTheSame) {
   Random random(test::run_seed());
   const std::pair<AttentionLayout, MultiHeadConfig> cases[] = {
       {AttentionLayout::torch, {.d_model = 6, .num_heads = 2}},
@@ -50,7 +50,7 @@ TEST(MhaLayouts, WhatIsSavedLoadsTheSame) {
 }
 
 // Attention case 63: [in, out], so a square matrix that is not transposed would give (0, 10).
-TEST(MhaLayouts, Gpt2IsTransposed) {
+TEST(MultiHeadLayouts, Gpt2IsTransposed) {
   MultiHeadAttention<float> layer({.d_model = 2, .num_heads = 1});
   NamedTensors<float> tensors;
   tensors["c_attn.weight"] = {{2, 6}, {0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15}};
@@ -77,7 +77,7 @@ TEST(MhaLayouts, Gpt2IsTransposed) {
 }
 
 // query = einsum("bse,ehd->bshd"), y = einsum("bshd,hdn->bsn").
-TEST(MhaLayouts, KerasKernelsAreSplitByHead) {
+TEST(MultiHeadLayouts, KerasKernelsAreSplitByHead) {
   Random random(test::run_seed());
   const auto layer = test::random_layer<float>(
       {.d_model = 5, .num_heads = 3, .head_dim = 2, .head_dim_v = 4, .k_width = 6, .v_width = 7, .y_width = 3}, random);
@@ -98,7 +98,7 @@ TEST(MhaLayouts, KerasKernelsAreSplitByHead) {
   EXPECT_EQ(tensors.at("value_dense/vars/1").values[5], p.b_v(5));
 }
 
-TEST(MhaLayouts, TorchConfigurationIsInTheTensors) {
+TEST(MultiHeadLayouts, TorchConfigurationIsInTheTensors) {
   Random random(test::run_seed());
   const auto config_of = [&](const MultiHeadConfig& from) {
     const auto layer = test::random_layer<float>(from, random);
@@ -127,7 +127,7 @@ TEST(MhaLayouts, TorchConfigurationIsInTheTensors) {
 }
 
 // torch says True = hidden.
-TEST(MhaLayouts, TorchMasksAreTurnedAround) {
+TEST(MultiHeadLayouts, TorchMasksAreTurnedAround) {
   bool hidden[12] = {};
   hidden[1] = hidden[6] = hidden[11] = true;
   const Tensor<bool, 2> plain = visible_from_torch_attn_mask(TensorView<const bool, 2>(hidden, {3, 4}));
@@ -148,7 +148,7 @@ TEST(MhaLayouts, TorchMasksAreTurnedAround) {
             "2, 2], num_heads=2");
 }
 
-TEST(MhaLayouts, RefusesTensorsInWords) {
+TEST(MultiHeadLayouts, RefusesTensorsInWords) {
   Random random(test::run_seed());
   const auto layer = test::random_layer<float>({.d_model = 6, .num_heads = 2}, random);
   const NamedTensors<float> saved = save_layout(AttentionLayout::torch, layer);
@@ -177,7 +177,7 @@ TEST(MhaLayouts, RefusesTensorsInWords) {
             "load_layout: every tensor of the layout must be there, got layout=gpt2, missing=c_attn.weight");
 }
 
-TEST(MhaLayouts, RefusesLayersInWords) {
+TEST(MultiHeadLayouts, RefusesLayersInWords) {
   const auto refused = [](AttentionLayout layout, const MultiHeadConfig& config) {
     return error_of<UnsupportedError>([&] { save_layout(layout, MultiHeadAttention<float>(config)); });
   };

@@ -62,9 +62,9 @@ void expect_differences(const LayerProblem<double>& p, const MultiHeadOptions<do
   }
 }
 
-class MhaBackward : public testing::TestWithParam<LayerCase> {};
+class MultiHeadBackward : public testing::TestWithParam<LayerCase> {};
 
-TEST_P(MhaBackward, IsTheCentralDifference) {
+TEST_P(MultiHeadBackward, IsTheCentralDifference) {
   LayerProblem<double> p(GetParam(), test::run_seed());
   const MultiHeadOptions<double> options = p.options();
   AllGradients<double> g(p);
@@ -91,7 +91,7 @@ TEST_P(MhaBackward, IsTheCentralDifference) {
 }
 
 // f32 gradients are the f64 ones of the same numbers, up to 64 ulp of the largest entry.
-TEST_P(MhaBackward, IsTheSameInF32) {
+TEST_P(MultiHeadBackward, IsTheSameInF32) {
   LayerProblem<float> narrow(GetParam(), test::run_seed());
   LayerProblem<double> wide(GetParam(), test::run_seed());
   const AllGradients<float> a(narrow);
@@ -116,11 +116,11 @@ TEST_P(MhaBackward, IsTheSameInF32) {
   compare("bias_k", p.bias_k, q.bias_k), compare("bias_v", p.bias_v, q.bias_v);
 }
 
-INSTANTIATE_TEST_SUITE_P(Layer, MhaBackward, testing::ValuesIn(test::layer_cases()),
+INSTANTIATE_TEST_SUITE_P(Layer, MultiHeadBackward, testing::ValuesIn(test::layer_cases()),
                          [](const auto& param) { return param.param.name; });
 
 // Parameter gradients add up over calls, those of inputs are overwritten; absent ones cost nothing and change nothing.
-TEST(MhaGradients, ParametersAddUp) {
+TEST(MultiHeadGradients, ParametersAddUp) {
   LayerProblem<double> p(test::layer_cases()[0], test::run_seed());
   const AllGradients<double> once(p);
   MultiHeadActivations<double> activations;
@@ -174,7 +174,7 @@ struct TwoLayers {
 };
 
 // Attention case 60: importance works a second time, and a gate at 0 still has its gradient.
-TEST(MhaGradients, GatesAtZeroStillHaveGradients) {
+TEST(MultiHeadGradients, GatesAtZeroStillHaveGradients) {
   Random random(test::run_seed());
   const TwoLayers layers(random);
   Tensor<double, 1> gates({4});

@@ -40,9 +40,9 @@ void expect_exact(const LayerProblem<T>& problem, const PlainLayer<long double>&
   expect_near("y", y.data(), plain.y.values, truth.y.values);
 }
 
-class MhaForward : public testing::TestWithParam<LayerCase> {};
+class MultiHeadForward : public testing::TestWithParam<LayerCase> {};
 
-TEST_P(MhaForward, IsItsDefinition) {
+TEST_P(MultiHeadForward, IsItsDefinition) {
   LayerProblem<double> wide(GetParam(), test::run_seed());
   LayerProblem<float> narrow(GetParam(), test::run_seed());
   // The same numbers, rounded to f32, for both.
@@ -69,7 +69,7 @@ std::vector<LayerCase> cases_with_a_definition() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Layer, MhaForward, testing::ValuesIn(cases_with_a_definition()),
+INSTANTIATE_TEST_SUITE_P(Layer, MultiHeadForward, testing::ValuesIn(cases_with_a_definition()),
                          [](const auto& param) { return param.param.name; });
 
 // A layer of one head of width 1 whose queries and keys are 0 and whose values are its input.
@@ -80,7 +80,7 @@ MultiHeadAttention<float> plain_mean(double dropout = 0) {
 }
 
 // Attention case 12: causal must not depend on dropout being configured, on probabilities or on more batches.
-TEST(MhaCases, CausalHoldsOnEveryPath) {
+TEST(MultiHeadCases, CausalHoldsOnEveryPath) {
   const Tensor<float, 3> x = [] {
     Tensor<float, 3> t({2, 3, 1});
     for (index_t b = 0; b < 2; ++b) t(b, 0, 0) = 1, t(b, 1, 0) = 2, t(b, 2, 0) = 4;
@@ -110,7 +110,7 @@ TEST(MhaCases, CausalHoldsOnEveryPath) {
 }
 
 // Attention case 14: asking for probabilities changes nothing, and they are those of each head.
-TEST(MhaCases, ProbsAreOfEachHeadAndChangeNothing) {
+TEST(MultiHeadCases, ProbsAreOfEachHeadAndChangeNothing) {
   Random random(test::run_seed());
   auto layer = test::random_layer<float>({.d_model = 6, .num_heads = 2}, random);
   for (index_t d = 0; d < 3; ++d) {  // head 0 sees all scores equal
@@ -133,7 +133,7 @@ TEST(MhaCases, ProbsAreOfEachHeadAndChangeNothing) {
 }
 
 // Attention case 32: outside training dropout does nothing, bit for bit; in training it does.
-TEST(MhaCases, DropoutIsForTraining) {
+TEST(MultiHeadCases, DropoutIsForTraining) {
   Random random(test::run_seed());
   const MultiHeadConfig config{.d_model = 8, .num_heads = 2, .dropout = 0.5};
   const auto layer = test::random_layer<float>(config, random);
@@ -164,7 +164,7 @@ TEST(MhaCases, DropoutIsForTraining) {
 }
 
 // Attention case 37: key and value widths of their own.
-TEST(MhaCases, KeyAndValueWidthsMayDiffer) {
+TEST(MultiHeadCases, KeyAndValueWidthsMayDiffer) {
   Random random(test::run_seed());
   const auto layer = test::random_layer<float>({.d_model = 8, .num_heads = 2, .k_width = 6, .v_width = 3}, random);
   EXPECT_EQ(layer.parameters().w_q.shape(), (std::array<index_t, 2>{8, 8}));
@@ -194,7 +194,7 @@ TEST(MhaCases, KeyAndValueWidthsMayDiffer) {
 }
 
 // What head h reads is attention over its own slices of the weights; what it writes is its columns of w_o.
-TEST(MhaCases, HeadViewsAreTheHeads) {
+TEST(MultiHeadCases, HeadViewsAreTheHeads) {
   Random random(test::run_seed());
   auto layer = test::random_layer<double>(
       {.d_model = 10, .num_heads = 4, .num_kv_heads = 2, .head_dim = 3, .head_dim_v = 2, .k_width = 6, .v_width = 5},
@@ -237,7 +237,7 @@ TEST(MhaCases, HeadViewsAreTheHeads) {
 }
 
 // A batch of any strides gives the bits of its sequences one by one, with any threads.
-TEST(MhaCases, BatchesStridesAndThreadsChangeNoBit) {
+TEST(MultiHeadCases, BatchesStridesAndThreadsChangeNoBit) {
   Random random(test::run_seed());
   const auto layer = test::random_layer<float>(
       {.d_model = 24, .num_heads = 3, .q_norm = true, .rope = RopeConfig{}, .bias_kv = true}, random);
@@ -256,7 +256,7 @@ TEST(MhaCases, BatchesStridesAndThreadsChangeNoBit) {
 }
 
 // Packed sequences are what each of them is alone, positions and dropout included, bit for bit.
-TEST(MhaCases, PackedSequencesAreThemselves) {
+TEST(MultiHeadCases, PackedSequencesAreThemselves) {
   Random random(test::run_seed());
   const auto layer = test::random_layer<float>(
       {.d_model = 8, .num_heads = 2, .rope = RopeConfig{}, .dropout = 0.3, .bias_kv = true}, random);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "attention/problem.hpp"
 
@@ -9,7 +10,7 @@ namespace multihead {
 namespace {
 
 // Bring keys and values into contiguous rows when a row is at least this many bytes from the next: such rows share few
-// sets of the caches (docs/performance.md). At least this many query tiles must use the copy: values pay first, as they
+// sets of the caches (docs/ladder.md). At least this many query tiles must use the copy: values pay first, as they
 // are walked column by column.
 constexpr index_t kFarRowBytes = 1024;
 constexpr index_t kTilesWorthCopyKeys = 12;
@@ -23,23 +24,41 @@ auto at(const View& view, index_t batch, index_t token) {
          (batch * view.stride(0) + token * view.stride(1)) * dtype_bytes(view.dtype());
 }
 
-/// The [head, query, key] plane of sequence b of a broadcast view.
+/// The [head, query, key] plane of sequence b of a broadcast view, which has elements of type E, or of any if E is
+/// void.
 template <class E>
 kernels::Plane<const E> plane_of(const InputView<4>& view, index_t b) {
   if (!view) return {};
   const auto stride = [&](int axis) { return view.shape(axis) == 1 ? 0 : view.stride(axis); };
-  return {static_cast<const E*>(view.data()) + b * stride(0), stride(1), stride(2), stride(3)};
+  const char* const data = static_cast<const char*>(view.data()) + b * stride(0) * dtype_bytes(view.dtype());
+  return {static_cast<const E*>(static_cast<const void*>(data)), stride(1), stride(2), stride(3)};
+}
+
+/// a + b, or the bound of [low, high] that it lies beyond.
+index_t clamped_sum(index_t a, index_t b, index_t low, index_t high) {
+  index_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) return a < 0 ? low : high;
+  return std::clamp(sum, low, high);
+}
+
+/// Causal and window as two bounds of j - i. A bound beyond the sequence says no more than the nearest one on its edge.
+template <class T>
+void set_band(const Mask& mask, index_t diagonal, kernels::HeadProblem<T>& s) {
+  const std::optional<index_t> right = mask.causal == Causal::off ? mask.window_right : index_t{0};
+  s.banded = mask.window_left || right;
+  s.band_begin = mask.window_left ? clamped_sum(diagonal, -*mask.window_left, -s.seqlen_q, s.seqlen_kv) : -s.seqlen_q;
+  s.band_end = right ? clamped_sum(diagonal, *right, -s.seqlen_q - 1, s.seqlen_kv - 1) + 1 : s.seqlen_kv;
 }
 
 }  // namespace
 
 template <class T>
-kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input, const HeadGroups& groups,
-                             const Sequence& sequence, index_t b, index_t g, index_t num_rows) {
+kernels::HeadProblem<T> head_problem_of(const Problem& problem, const AttentionInput& input, const HeadGroups& groups,
+                                        const Sequence& sequence, index_t b, index_t g, index_t num_rows) {
   const AttentionOptions& options = *problem.options;
-  kernels::Scores<T> s;
+  kernels::HeadProblem<T> s;
   s.heads = groups.of(g);
-  s.num_heads = groups.size(g);
+  s.heads_per_kv = groups.size(g);
   s.seqlen_q = sequence.seqlen_q;
   s.seqlen_kv = sequence.seqlen_kv;
   s.head_dim = problem.head_dim;
@@ -66,10 +85,9 @@ kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input
   s.scale = static_cast<T>(problem.scale);
   s.softcap = static_cast<T>(options.softcap.value_or(0.0));
   s.diagonal = sequence.diagonal;
-  s.left = std::min(options.mask.window_left.value_or(kernels::kOpen), kernels::kOpen);
-  s.right = std::min(options.mask.window_right.value_or(kernels::kOpen), kernels::kOpen);
-  if (options.mask.causal != Causal::off) s.right = 0;
-  s.bias = plane_of<T>(options.bias, b);
+  set_band(options.mask, sequence.diagonal, s);
+  s.bias = plane_of<void>(options.bias, b);
+  s.bias_dtype = options.bias.dtype();
   s.visible = plane_of<bool>(options.mask.visible, b);
   s.alibi_slopes = static_cast<const T*>(options.alibi_slopes.data());
   s.alibi_stride = options.alibi_slopes.stride(0);
@@ -84,9 +102,9 @@ kernels::Scores<T> scores_of(const Problem& problem, const AttentionInput& input
   return s;
 }
 
-template kernels::Scores<float> scores_of(const Problem&, const AttentionInput&, const HeadGroups&, const Sequence&,
-                                          index_t, index_t, index_t);
-template kernels::Scores<double> scores_of(const Problem&, const AttentionInput&, const HeadGroups&, const Sequence&,
-                                           index_t, index_t, index_t);
+template kernels::HeadProblem<float> head_problem_of(const Problem&, const AttentionInput&, const HeadGroups&,
+                                                     const Sequence&, index_t, index_t, index_t);
+template kernels::HeadProblem<double> head_problem_of(const Problem&, const AttentionInput&, const HeadGroups&,
+                                                      const Sequence&, index_t, index_t, index_t);
 
 }  // namespace multihead

@@ -28,7 +28,7 @@ MultiHeadAttention<T> saved_and_loaded(const MultiHeadAttention<T>& layer) {
 }
 
 // The same bits, for as long as the parameters are those that were packed.
-TEST(MhaHeads, PackedWeightsGiveTheSameBits) {
+TEST(MultiHeadHeads, PackedWeightsGiveTheSameBits) {
   Random random(test::run_seed());
   auto layer = test::random_layer<float>({.d_model = 24, .num_heads = 4, .num_kv_heads = 2, .head_dim = 7}, random);
   const auto x = random_tensor<float, 3>(random, {2, 5, 24});
@@ -66,7 +66,7 @@ TEST(MhaHeads, PackedWeightsGiveTheSameBits) {
 }
 
 // Attention case 58.
-TEST(MhaHeads, NumbersStayThoseOfTheDesign) {
+TEST(MultiHeadHeads, NumbersStayThoseOfTheDesign) {
   Random random(test::run_seed());
   const auto full = test::random_layer<double>({.d_model = 8, .num_heads = 4}, random);
   const auto x = random_tensor<double, 3>(random, {2, 3, 8});
@@ -95,7 +95,7 @@ TEST(MhaHeads, NumbersStayThoseOfTheDesign) {
 }
 
 // Any subset of any grouping, in two steps, leaves what gates of 0 leave; kv heads without a head go.
-TEST(MhaHeads, AnySubsetIsGatesOfZero) {
+TEST(MultiHeadHeads, AnySubsetIsGatesOfZero) {
   const std::uint64_t seed = test::run_seed();
   for (std::uint64_t round = 0; round < 40; ++round) {
     Random random(seed + round);
@@ -133,7 +133,7 @@ TEST(MhaHeads, AnySubsetIsGatesOfZero) {
   }
 }
 
-TEST(MhaHeads, RemovingAllMustBeAskedForAndLeavesTheOutputBias) {
+TEST(MultiHeadHeads, RemovingAllMustBeAskedForAndLeavesTheOutputBias) {
   Random random(test::run_seed());
   auto layer =
       test::random_layer<float>({.d_model = 8, .num_heads = 4, .num_kv_heads = 2, .rope = RopeConfig{}}, random);
@@ -166,7 +166,7 @@ TEST(MhaHeads, RemovingAllMustBeAskedForAndLeavesTheOutputBias) {
   EXPECT_TRUE(layer.remove_heads(Numbers{3}).removed.empty());  // nothing left to refuse
 }
 
-TEST(MhaHeads, RefusesInWords) {
+TEST(MultiHeadHeads, RefusesInWords) {
   MultiHeadAttention<float> layer({.d_model = 8, .num_heads = 4, .num_kv_heads = 2});
   EXPECT_EQ(error_of([&] {
               layer.remove_heads(Numbers{0, 4});

@@ -5,11 +5,11 @@
 // A value row is read once, converted in registers and used for all query rows. Sums start from zero, in the order of
 // the keys however rows are grouped, and are added as a whole: long sums are blocked.
 
-#if defined(MULTIHEAD_KERNELS_DECODE_ROW_VALUES_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef MULTIHEAD_KERNELS_DECODE_ROW_VALUES_INL
-#undef MULTIHEAD_KERNELS_DECODE_ROW_VALUES_INL
+#if defined(MULTIHEAD_KERNELS_DECODE_ADD_VALUES_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_DECODE_ADD_VALUES_INL
+#undef MULTIHEAD_KERNELS_DECODE_ADD_VALUES_INL
 #else
-#define MULTIHEAD_KERNELS_DECODE_ROW_VALUES_INL
+#define MULTIHEAD_KERNELS_DECODE_ADD_VALUES_INL
 #endif
 
 #include <type_traits>
@@ -95,7 +95,8 @@ HWY_NOINLINE void ValueRows(const ScatteredRows<S>& values, index_t begin, index
 /// acc += p v over keys [begin, end) of a tile, in their order.
 template <class T, class S>
 HWY_INLINE void AddValues(const ScatteredRows<S>& values, index_t begin, index_t end, const T* HWY_RESTRICT p,
-                          index_t p_row, index_t num_rows, T* HWY_RESTRICT acc, index_t acc_row, Prefetcher& prefetcher) {
+                          index_t p_row, index_t num_rows, T* HWY_RESTRICT acc, index_t acc_row,
+                          Prefetcher& prefetcher) {
   index_t n = 0;
   const auto rows = [&](auto count) HWY_ATTR {
     constexpr int kCount = decltype(count)::value;
