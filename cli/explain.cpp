@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -25,8 +26,7 @@ struct Flags {
   TextSource source;
   std::string model;
   std::optional<std::string> json;
-  std::optional<index_t> d_model, num_heads, layer;
-  index_t head = 0;
+  std::optional<index_t> d_model, num_heads, layer, head;
   std::uint64_t seed = 1;
 
   bool from_checkpoint() const { return !model.empty() || layer; }
@@ -76,8 +76,16 @@ void check_heads_fit(index_t d_model, index_t num_heads) {
       width, num_heads * width, d_model, d_model, divisors(d_model)));
 }
 
-void check_head(index_t head, index_t num_heads) {
-  if (head >= num_heads) throw UsageError(fmt::format("--head must be in [0, {}), got {}", num_heads, head));
+/// The head that the flag names by its number as designed, counted among those that the layer has; else the first.
+index_t find_head(const nn::MultiHeadAttention<float>& layer, std::optional<index_t> number) {
+  const std::vector<index_t>& numbers = layer.heads().original_heads;
+  if (!number) return 0;
+  const auto found = std::ranges::find(numbers, *number);
+  if (found != numbers.end()) return found - numbers.begin();
+  if (*number > numbers.back()) {
+    throw UsageError(fmt::format("--head must be in [0, {}), got {}", numbers.back() + 1, *number));
+  }
+  throw UsageError(fmt::format("--head must name a head that the layer has, got {}: it was removed", *number));
 }
 
 std::uint64_t mix(std::uint64_t z) {  // SplitMix64 (Steele et al. 2014)
@@ -184,13 +192,13 @@ int explain_checkpoint(const Flags& flags) {
   if (layer.num_heads() == 0) {
     throw UsageError(fmt::format("--layer must name a layer with heads, got {}: it has none left", number));
   }
-  check_head(flags.head, layer.num_heads());
+  const index_t head = find_head(layer, flags.head);
   task.check_size(run.num_tokens(), layer.extents());
   Progress progress(takes_long(run.num_tokens() * num_layers, layer.extents()));
   progress.say("running the model");
   run_model(run, {.hidden = true}, task.threads.get());
-  Explanation explanation = explain_layer(layer, std::move(run.output.hidden[static_cast<std::size_t>(number)]),
-                                          flags.head, task.threads.get());
+  Explanation explanation =
+      explain_layer(layer, std::move(run.output.hidden[static_cast<std::size_t>(number)]), head, task.threads.get());
   explanation.origin = fmt::format("layer {} of {}; the input is what the layers before it made. {}", number,
                                    run.name(), run.cut_note());
   explanation.tokens = run.encoding.tokens;
@@ -201,20 +209,20 @@ int explain_made_up(const Flags& flags) {
   const index_t d_model = flags.d_model.value_or(512);
   const index_t num_heads = flags.num_heads.value_or(8);
   check_heads_fit(d_model, num_heads);
-  check_head(flags.head, num_heads);
   const std::string text = text_input(flags.source);
   check_utf8(text);
   const std::vector<std::string> tokens = split_by_spaces(text);
   Task task(flags, {});
   nn::MultiHeadAttention<float> layer(
       {.d_model = d_model, .num_heads = num_heads, .b_q = false, .b_k = false, .b_v = false, .b_o = false});
+  const index_t head = find_head(layer, flags.head);
   task.check_size(static_cast<index_t>(tokens.size()), layer.extents());
   Progress progress(takes_long(static_cast<index_t>(tokens.size()), layer.extents()));
   progress.say("making up weights and token vectors");
   layer.initialize(flags.seed);
   Tensor<float, 3> x = made_up_input(tokens, d_model, flags.seed);
   progress.say("running the layer");
-  Explanation explanation = explain_layer(layer, std::move(x), flags.head, task.threads.get());
+  Explanation explanation = explain_layer(layer, std::move(x), head, task.threads.get());
   explanation.origin =
       fmt::format("token vectors and weights are random (seed {}), plus the sinusoid of each position", flags.seed);
   explanation.tokens = tokens;

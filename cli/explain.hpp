@@ -27,12 +27,14 @@ struct Explanation {
   Tensor<float, 3> x;                           ///< [1, n, E]
   nn::MultiHeadActivations<float> activations;  ///< q, k [1, n, H, D], v and heads [1, n, H, Dv]
   Tensor<float, 3> y;                           ///< [1, n, E]
-  index_t head = 0;                             ///< the one whose numbers are printed
+  index_t head = 0;                             ///< whose numbers are printed, counted among those the layer has
   Tensor<float, 2> scores = {};                 ///< [min(n, kMostShown), n] of `head`, scaled
   Tensor<float, 2> probs = {};                  ///< likewise
   std::vector<Check> checks = {};
 
   index_t num_tokens() const { return x.shape(1); }
+  /// Head h as designed: the number that people see and give.
+  index_t designed_head(index_t h) const { return layer.heads().original_heads[static_cast<std::size_t>(h)]; }
 };
 
 /// Runs the layer and fills everything but `checks`.

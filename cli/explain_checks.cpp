@@ -57,7 +57,7 @@ Tensor<float, 4> head_with_other_token(const Explanation& e, const nn::MultiHead
 Check reads_all_features(const Explanation& e) {
   const nn::MultiHeadExtents& size = e.layer.extents();
   if (size.num_heads == 1) return {2, true, fmt::format("the one head reads all {} features of a token", size.d_model)};
-  const index_t outside = e.head == 0 ? size.d_model - 1 : 0;
+  const index_t number = e.designed_head(e.head), outside = number == 0 ? size.d_model - 1 : 0;
   Tensor<float, 3> token({1, 1, size.d_model}), y({1, 1, size.y_width});
   for (index_t f = 0; f < size.d_model; ++f) token(0, 0, f) = e.x(0, 0, f) + (f == outside ? 1.0f : 0.0f);
   nn::MultiHeadActivations<float> other;
@@ -70,7 +70,7 @@ Check reads_all_features(const Explanation& e) {
       2, in_q > 0 && in_head > 0,
       fmt::format("a head is no slice: features {}..{} would be head {}'s slice, yet adding 1 to feature {} of token 0 "
                   "moves its q by up to {:.4f} and what it reads by up to {:.4f}",
-                  e.head * size.head_dim, (e.head + 1) * size.head_dim - 1, e.head, outside, in_q, in_head)};
+                  number * size.head_dim, (number + 1) * size.head_dim - 1, number, outside, in_q, in_head)};
 }
 
 Check score_by_hand(const Explanation& e) {

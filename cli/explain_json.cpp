@@ -64,9 +64,11 @@ void write_explanation_json(const Explanation& e, OutputFile& file, Executor* th
   json checks = json::array();
   for (const Check& check : e.checks)
     checks.push_back({{"step", check.step}, {"holds", check.holds}, {"text", check.text}});
-  file.write(
-      "{" +
-      members({{"tokens", e.tokens}, {"d_model", s.d_model}, {"num_heads", s.num_heads}, {"head_dim", s.head_dim}}));
+  file.write("{" + members({{"tokens", e.tokens},
+                            {"d_model", s.d_model},
+                            {"num_heads", s.num_heads},
+                            {"head_dim", s.head_dim},
+                            {"original_heads", e.layer.heads().original_heads}}));
   write_array<2>(file, "x", e.x.view()[0]);
   write_array<3>(file, "q", by_head(e.activations.q));
   write_array<3>(file, "k", by_head(e.activations.k));

@@ -39,14 +39,14 @@ std::string cell(double value, const char* format) {
 class Writer {
  public:
   Writer(const Explanation& explanation, const Style& style, int width)
-      : e(explanation), style_(style), layout_(width) {}
+      : e_(explanation), style_(style), layout_(width) {}
 
   std::string all() const;
 
  private:
   std::string label(index_t token) const {
     return std::string(static_cast<std::size_t>(layout_.indent), ' ') +
-           right(e.tokens[static_cast<std::size_t>(token)], layout_.label);
+           right(e_.tokens[static_cast<std::size_t>(token)], layout_.label);
   }
   std::string and_more(index_t rows) const {
     const std::string text = fmt::format("{:{}}{:>{}}  and {} more", "", layout_.indent, "..", layout_.label, rows);
@@ -70,7 +70,7 @@ class Writer {
   std::string first_steps() const;
   std::string last_steps() const;
 
-  const Explanation& e;
+  const Explanation& e_;
   const Style& style_;
   Layout layout_;
 };
@@ -98,7 +98,7 @@ std::string Writer::map_text(TensorView<const float, 2> map, const char* format,
   const bool sums = with_sums && layout_.sum;
   std::string text = std::string(static_cast<std::size_t>(layout_.indent + layout_.label), ' ') + style_.dim;
   for (index_t j = 0; j < shown; ++j) {
-    text += " " + right(e.tokens[static_cast<std::size_t>(j)], Layout::kCell - 1);
+    text += " " + right(e_.tokens[static_cast<std::size_t>(j)], Layout::kCell - 1);
   }
   text += fmt::format("{}{}{}\n", mark, sums ? "   sum" : "", style_.off);
   for (index_t i = 0; i < map.shape(0); ++i) {
@@ -124,7 +124,7 @@ std::string Writer::formula(const std::string& text, const std::string& shapes) 
 
 std::string Writer::checks_text(int step) const {
   std::string text;
-  for (const Check& check : e.checks) {
+  for (const Check& check : e_.checks) {
     if (check.step != step) continue;
     bool first = true;
     for (const std::string& line : wrapped(check.text, layout_.width - 10)) {
@@ -138,22 +138,25 @@ std::string Writer::checks_text(int step) const {
 
 /// "head_0[老白] = 0.31 v[老白] + 0.27 v[拿起] + ..": what the first token reads.
 std::string Writer::weighted_sum() const {
-  const index_t shown = std::min<index_t>(e.num_tokens(), 4);
-  std::string text = fmt::format("head_{}[{}] =", e.head, fitted(e.tokens[0], 10));
+  const index_t shown = std::min<index_t>(e_.num_tokens(), 4);
+  std::string text = fmt::format("head_{}[{}] =", e_.designed_head(e_.head), fitted(e_.tokens[0], 10));
   for (index_t j = 0; j < shown; ++j) {
-    text += fmt::format("{} {:.3f} v[{}]", j == 0 ? "" : " +", e.probs(0, j),
-                        fitted(e.tokens[static_cast<std::size_t>(j)], 10));
+    text += fmt::format("{} {:.3f} v[{}]", j == 0 ? "" : " +", e_.probs(0, j),
+                        fitted(e_.tokens[static_cast<std::size_t>(j)], 10));
   }
-  return text + (shown < e.num_tokens() ? " + .." : "");
+  return text + (shown < e_.num_tokens() ? " + .." : "");
 }
 
 /// "| head 0: 0..63 | head 1: 64..127 | ..": where each head's columns lie.
-std::string columns_ruler(const nn::MultiHeadExtents& size) {
+std::string columns_ruler(const Explanation& e) {
+  const nn::MultiHeadExtents& size = e.layer.extents();
   std::string text;
   for (index_t h = 0; h < size.num_heads; ++h) {
     const bool skip = size.num_heads > 4 && h >= 3 && h < size.num_heads - 1;
     if (skip && h > 3) continue;
-    text += skip ? "| .. " : fmt::format("| head {}: {}..{} ", h, h * size.head_dim_v, (h + 1) * size.head_dim_v - 1);
+    text += skip ? "| .. "
+                 : fmt::format("| head {}: {}..{} ", e.designed_head(h), h * size.head_dim_v,
+                               (h + 1) * size.head_dim_v - 1);
   }
   return text + "|";
 }
@@ -166,9 +169,9 @@ std::string with_commas(index_t n) {
 }
 
 std::string Writer::cost_text() const {
-  const nn::MultiHeadExtents& size = e.layer.extents();
-  const LayerCost many = layer_cost(e.num_tokens(), size.d_model, size.num_heads, size.head_dim);
-  const LayerCost one = layer_cost(e.num_tokens(), size.d_model, 1, size.num_heads * size.head_dim);
+  const nn::MultiHeadExtents& size = e_.layer.extents();
+  const LayerCost many = layer_cost(e_.num_tokens(), size.d_model, size.num_heads, size.head_dim);
+  const LayerCost one = layer_cost(e_.num_tokens(), size.d_model, 1, size.num_heads * size.head_dim);
   const auto row = [&](const char* name, const std::string& a, const std::string& b, const Style& style) {
     if (layout_.width >= 70) return fmt::format("   {}{:<34}{:>16}{:>16}{}\n", style.bold, name, a, b, style.off);
     return paragraph_of(fmt::format("{}:", name)) + paragraph_of(a, 5) + paragraph_of(b, 5);
@@ -186,44 +189,44 @@ std::string Writer::cost_text() const {
 }
 
 std::string Writer::first_steps() const {
-  const nn::MultiHeadExtents& s = e.layer.extents();
-  const index_t n = e.num_tokens();
-  const bool bias = e.layer.parameters().b_q.data() != nullptr;
+  const nn::MultiHeadExtents& s = e_.layer.extents();
+  const index_t n = e_.num_tokens();
+  const bool bias = e_.layer.parameters().b_q.data() != nullptr;
   std::string text = title(1, "Input");
   text += formula("X", fmt::format("[{}, {}]   one row a token, d_model = {} features", n, s.d_model, s.d_model));
-  text += rows_text(e.x.view()[0]) + checks_text(1);
+  text += rows_text(e_.x.view()[0]) + checks_text(1);
 
   text += title(2, "Projections");
   text += formula(bias ? "q_h = X W_h^Q + b_h   (k_h, v_h alike)" : "q_h = X W_h^Q   (k_h, v_h alike)",
                   fmt::format("[{}, {}] x [{}, {}] = [{}, {}]   for each of {} heads", n, s.d_model, s.d_model,
                               s.head_dim, n, s.head_dim, s.num_heads));
-  text += note(fmt::format("q of head {}:", e.head)) + rows_text(of_head(e.activations.q, e.head));
+  text += note(fmt::format("q of head {}:", e_.designed_head(e_.head))) + rows_text(of_head(e_.activations.q, e_.head));
   text += checks_text(2);
 
   text += title(3, "Scaled scores");
   text += formula(
       fmt::format("scores_h = q_h k_h^T / sqrt({})", s.head_dim),
       fmt::format("[{}, {}] x [{}, {}] = [{}, {}]   row: query, column: key", n, s.head_dim, s.head_dim, n, n, n));
-  text += map_text(e.scores.view(), "{:+.3f}", false) + checks_text(3);
+  text += map_text(e_.scores.view(), "{:+.3f}", false) + checks_text(3);
   return text;
 }
 
 std::string Writer::last_steps() const {
-  const nn::MultiHeadExtents& s = e.layer.extents();
-  const index_t n = e.num_tokens();
-  const bool bias = e.layer.parameters().b_o.data() != nullptr;
+  const nn::MultiHeadExtents& s = e_.layer.extents();
+  const index_t n = e_.num_tokens();
+  const bool bias = e_.layer.parameters().b_o.data() != nullptr;
   std::string text = title(4, "Softmax and weighted sum");
   text += formula("probs_h = softmax(scores_h) over keys", fmt::format("[{}, {}]   who, how much", n, n));
-  text += map_text(e.probs.view(), "{:.3f}", true);
+  text += map_text(e_.probs.view(), "{:.3f}", true);
   text += formula("head_h = probs_h v_h", fmt::format("[{}, {}] x [{}, {}] = [{}, {}]   what was read", n, n, n,
                                                       s.head_dim_v, n, s.head_dim_v));
-  text += note(weighted_sum()) + rows_text(of_head(e.activations.heads, e.head)) + checks_text(4);
+  text += note(weighted_sum()) + rows_text(of_head(e_.activations.heads, e_.head)) + checks_text(4);
 
   text += title(5, "Concatenation");
-  text += formula(fmt::format("concat(head_0 .. head_{})", s.num_heads - 1),
+  text += formula(fmt::format("concat(head_{} .. head_{})", e_.designed_head(0), e_.designed_head(s.num_heads - 1)),
                   fmt::format("{} of [{}, {}] side by side = [{}, {}]", s.num_heads, n, s.head_dim_v, n,
                               s.num_heads * s.head_dim_v));
-  text += paragraph_of(columns_ruler(s)) +
+  text += paragraph_of(columns_ruler(e_)) +
           note("Side by side, so nothing that a head read is mixed with another's or averaged away.");
   text += checks_text(5);
 
@@ -231,15 +234,15 @@ std::string Writer::last_steps() const {
   text += formula(bias ? "y = concat W^O + b" : "y = concat W^O",
                   fmt::format("[{}, {}] x [{}, {}] = [{}, {}]   heads mix here", n, s.num_heads * s.head_dim_v,
                               s.num_heads * s.head_dim_v, s.y_width, n, s.y_width));
-  return text + rows_text(e.y.view()[0]) + checks_text(6);
+  return text + rows_text(e_.y.view()[0]) + checks_text(6);
 }
 
 std::string Writer::all() const {
-  const nn::MultiHeadExtents& s = e.layer.extents();
+  const nn::MultiHeadExtents& s = e_.layer.extents();
   return paragraph_of(fmt::format("Multi-head attention in six steps: {} tokens, d_model {}, {} heads of width {}",
-                                  e.num_tokens(), s.d_model, s.num_heads, s.head_dim),
+                                  e_.num_tokens(), s.d_model, s.num_heads, s.head_dim),
                       0, style_.bold, style_.off) +
-         note(fmt::format("Vaswani et al. 2017, section 3.2. Here {}", e.origin)) + first_steps() + last_steps() +
+         note(fmt::format("Vaswani et al. 2017, section 3.2. Here {}", e_.origin)) + first_steps() + last_steps() +
          cost_text();
 }
 

@@ -97,8 +97,8 @@ def read_safetensors(path):
 
 
 def make_model(folder, words="the cat sat on mat", num_layers=2, num_heads=2, d_model=8, max_positions=32,
-               model_max_length=None):
-    """A BERT of random weights, with a vocabulary of a few words."""
+               model_max_length=None, pruned=None):
+    """A BERT of random weights, with a vocabulary of a few words. pruned: layer -> heads that it has lost"""
     chance = random.Random(7)
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words.split()]
     folder.mkdir(parents=True)
@@ -108,6 +108,8 @@ def make_model(folder, words="the cat sat on mat", num_layers=2, num_heads=2, d_
     config = {"model_type": "bert", "hidden_size": d_model, "num_hidden_layers": num_layers,
               "num_attention_heads": num_heads, "intermediate_size": 2 * d_model, "vocab_size": len(vocabulary),
               "max_position_embeddings": max_positions, "type_vocab_size": 2}
+    pruned = pruned or {}
+    config.update({"pruned_heads": {str(layer): heads for layer, heads in pruned.items()}} if pruned else {})
     (folder / "config.json").write_text(json.dumps(config))
     tensors = {}
 
@@ -131,9 +133,10 @@ def make_model(folder, words="the cat sat on mat", num_layers=2, num_heads=2, d_
     norm("embeddings.LayerNorm")
     for layer in range(num_layers):
         at = f"encoder.layer.{layer}."
+        width = d_model // num_heads * (num_heads - len(pruned.get(layer, [])))
         for part in ("query", "key", "value"):
-            linear(f"{at}attention.self.{part}", d_model, d_model)
-        linear(at + "attention.output.dense", d_model, d_model)
+            linear(f"{at}attention.self.{part}", width, d_model)
+        linear(at + "attention.output.dense", d_model, width)
         norm(at + "attention.output.LayerNorm")
         linear(at + "intermediate.dense", 2 * d_model, d_model)
         linear(at + "output.dense", d_model, 2 * d_model)

@@ -202,6 +202,33 @@ class SmallModels(CommandTest):
         self.assert_refused(2, "inspect: --head must be in [0, 2) in layer 1, got 2",
                             "inspect", "the", "--model", model, "--layer", "1", "--head", "2")
 
+    def test_heads_have_the_numbers_of_the_design(self):
+        model = self.small_model(num_heads=4, pruned={0: [0, 2]})
+        self.output_of("inspect", "the cat", "--model", model, "--no-html", "--json", "heads.json")
+        heads = json.loads((self.folder / "heads.json").read_text())["heads"]
+        self.assertEqual([(head["layer"], head["head"]) for head in heads], [(0, 1), (0, 3), *((1, h) for h in range(4))])
+        for command in ("inspect", "explain"):
+            flags = ("the cat", "--model", model, "--layer", "0") + (("--no-html",) if command == "inspect" else ())
+            self.assertRegex(self.output_of(command, *flags, "--head", "3"), r"(?m)^Layer 0, head 3|q of head 3:")
+            self.assertEqual(self.run_it(command, *flags, "--head", "2")[0], 2)
+            self.assert_refused(2, f"{command}: --head must be in [0, 4){' in layer 0' * (command == 'inspect')}, got 4",
+                                command, *flags, "--head", "4")
+        self.assert_refused(2, "explain: --head must name a head that the layer has, got 2: it was removed",
+                            "explain", "the cat", "--model", model, "--head", "2")
+        steps = self.output_of("explain", "the cat", "--model", model)
+        for line in ("q of head 1:", "concat(head_1 .. head_3)", "| head 1: 0..1 | head 3: 2..3 |"):
+            self.assertIn(line, steps)
+        steps = json.loads(self.output_of("explain", "the cat", "--model", model, "--json", "-"))
+        self.assertEqual((steps["original_heads"], len(steps["probs"])), ([1, 3], 2))
+
+    def test_a_layer_that_lost_all_heads(self):
+        model = self.small_model(pruned={0: [0, 1]})
+        for command in ("inspect", "explain"):
+            self.assert_refused(2, f"{command}: --layer must name a layer with heads, got 0: it has none left",
+                                command, "the cat", "--model", model, "--layer", "0")
+        self.output_of("inspect", "the cat", "--model", model, "--no-html", "--probs", "maps")
+        self.assertEqual(list(cli_support.read_safetensors(self.folder / "maps")), ["layers.1.probs"])
+
     def test_a_text_of_special_tokens_is_a_text(self):
         model = self.small_model()
         out = self.output_of("inspect", "[SEP]", "--model", model, "--no-html", "--json", "-")
