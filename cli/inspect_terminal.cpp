@@ -160,12 +160,12 @@ std::string heads_table(const Inspection& inspection, const Style& style, int wi
 std::string map_drawing(const Inspection& inspection, const Style& style, int width) {
   const auto [layer, head] = inspection.shown;
   const lens::HeadMap probs = map_of(inspection.run, layer, head);
-  const index_t number = inspection.run.designed_head(layer, head);
+  const index_t designed = inspection.run.designed_head(layer, head);
   const double most = largest(probs);
   const bool fits = kLabelColumns + 2 + 2 * probs.shape(1) <= width;
   const char* why = inspection.shown_was_asked_for ? "" : ", the one that looks most surely at distant tokens";
   return fmt::format(
-      "{}Layer {}, head {}{}{}. Row: query, column: key.\n\n{}\n{}\n", style.bold, layer, number, style.off, why,
+      "{}Layer {}, head {}{}{}. Row: query, column: key.\n\n{}\n{}\n", style.bold, layer, designed, style.off, why,
       fits ? token_map(inspection, probs, most, style) : picture(probs, most, width, style), shade_legend(most, style));
 }
 
