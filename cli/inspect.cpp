@@ -151,6 +151,9 @@ std::string page_of(const Inspection& inspection, Executor* threads) {
                          .first_head = inspection.shown.head};
   if (!run.cut_note().empty()) report.notes.push_back(run.cut_note());
   for (const CapturedHeads& layer : run.output.heads) report.layers.push_back(layer.probs.view());
+  for (const EncoderLayer& layer : run.encoder.layers()) {
+    report.head_numbers.push_back(layer.attention.heads().original_heads);
+  }
   return attention_page(report, threads);
 }
 

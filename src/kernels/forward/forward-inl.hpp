@@ -207,7 +207,7 @@ struct ForwardBlock {
     const bool all_visible = bias == BiasKind::none && all_inner;
     bool& has_values = layout.query_tiles[t].has_values;
     if (all_visible || ValuesFinite(slot)) {
-      TileValues<T> values{tile, slot.v_rows, problem.head_dim_v, &prefetch.lines, layout.rows};
+      TileValues<T> values{tile, slot.v_rows, problem.head_dim_v, &prefetch.lines};
       values.template Add<NV>(cuts, has_values, raised, factor, layout.acc(t));
     } else {
       if (!has_values) std::fill_n(layout.acc(t), problem.head_dim_v * kRow, T{0});

@@ -7,9 +7,6 @@
 #define MULTIHEAD_KERNELS_FORWARD_TILE_VALUES_INL
 #endif
 
-#include <algorithm>
-#include <type_traits>
-
 #include "hwy/highway.h"
 #include "kernels/product/micro_kernel-inl.hpp"
 #include "kernels/product/prefetcher-inl.hpp"
@@ -31,28 +28,31 @@ struct TileValues {
   const TileRows<T>& rows;
   index_t width;  // head_dim_v
   Prefetcher* lines;
-  T* sums;  // room for [width][lane]
 
-  /// O = O * factor + V^T P. The sum of the tile starts from zero, so that a long sum is one of tiles.
+  /// O = O * factor + V^T P.
   template <int NV>
   HWY_INLINE void Add(const Cuts& cuts, bool has_values, bool raised, const T* factor, T* acc) const {
-    if (cuts.at[1] < cuts.at[NV]) {
-      Piece<0, NV>(cuts);
-      AddSums(NV, has_values, factor, acc);
-    } else if (!has_values) {
-      Sum<NV>(cuts.at[0], cuts.at[NV], 0, acc, SetZero(), Nothing());
+    if (!has_values) {
+      Sum<NV>(cuts, acc, Nothing());
     } else if (raised) {
-      Sum<NV>(cuts.at[0], cuts.at[NV], 0, acc, SetZero(), AddScaled<T>{factor});
+      Sum<NV>(cuts, acc, AddScaled<T>{factor});
     } else {
-      Sum<NV>(cuts.at[0], cuts.at[NV], 0, acc, SetZero(), AddTo());
+      Sum<NV>(cuts, acc, AddTo());
     }
   }
 
-  template <int NV, class Start, class Finish>
-  HWY_INLINE void Sum(index_t begin, index_t end, index_t lane, T* to, Start start, Finish finish) const {
+  template <int NV, class Finish>
+  HWY_INLINE void Sum(const Cuts& cuts, T* acc, Finish then) const {
+    const index_t begin = cuts.at[0], end = cuts.at[NV];
+    const ThenPrefetch<Finish> finish{then, lines};
+    if constexpr (NV > 1) {
+      if (cuts.at[1] < end) {
+        return CutProduct<NV>(width, cuts.at, rows.data, One(), rows.stride, tile, kRow, acc, kRow, finish);
+      }
+    }
     const auto product = [&](auto walk) HWY_ATTR {
-      Product<NV>(width, end - begin, rows.data + begin * rows.stride, One(), rows.stride, tile + begin * kRow + lane,
-                  kRow, to + lane, kRow, start, ThenPrefetch<Finish>{finish, lines}, walk);
+      Product<NV>(width, end - begin, rows.data + begin * rows.stride, One(), rows.stride, tile + begin * kRow, kRow,
+                  acc, kRow, SetZero(), finish, walk);
     };
 #if HWY_TARGET <= HWY_AVX3
     if constexpr (NV == kNumVectors) {
@@ -60,32 +60,6 @@ struct TileValues {
     }
 #endif
     product(Whole());
-  }
-
-  /// The sum of a tile in pieces: vectors from S on over the keys that vectors before S do not see.
-  template <int S, int NV>
-  HWY_INLINE void Piece(const Cuts& cuts) const {
-    const index_t begin = cuts.at[S], end = cuts.at[S + 1];
-    if constexpr (S == 0) {
-      if (begin == end) std::fill_n(sums, width * kRow, T{0});
-    }
-    if (begin < end) {
-      using Start = std::conditional_t<S == 0, SetZero, Accumulate>;
-      Sum<NV - S>(begin, end, S * kVectorLanes<T>, sums, Start(), Nothing());
-    }
-    if constexpr (S + 1 < NV) Piece<S + 1, NV>(cuts);
-  }
-
-  /// acc = acc * factor + sums
-  HWY_NOINLINE void AddSums(int num_vectors, bool has_values, const T* HWY_RESTRICT factor, T* HWY_RESTRICT acc) const {
-    const Tag<T> d;
-    const T* HWY_RESTRICT from = sums;
-    for (index_t f = 0; f < width; ++f, from += kRow, acc += kRow) {
-      for (index_t n = 0; n < num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
-        const auto sum = hn::LoadU(d, from + n);
-        hn::StoreU(has_values ? hn::MulAdd(hn::LoadU(d, acc + n), hn::LoadU(d, factor + n), sum) : sum, d, acc + n);
-      }
-    }
   }
 };
 
