@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
+// Vectors of unknown length cannot be members of arrays; their CPUs run the 128-bit targets. SSSE3 has no CPU that
+// matters.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3)
 #include "hwy/targets.h"
 
 namespace multihead::kernels {

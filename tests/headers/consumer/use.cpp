@@ -21,7 +21,7 @@ index_t use_views(Tensor<T, R>& tensor) {
   const TensorView<const T, R> read = view;
   const InputView<R> in = read;
   const OutputView<R> out = view;
-  index_t sum = tensor.size() + constant.shape(R - 1) + view.stride(0) + in.shape.back() + out.stride.back();
+  index_t sum = tensor.size() + constant.shape(R - 1) + view.stride(0) + in.shape().back() + out.stride().back();
   sum += view.is_contiguous() && read && in && out ? 1 : 0;
   sum += in.template as<T>().size() + out.template as<T>().size();
   std::array<int, static_cast<std::size_t>(R)> order{};
