@@ -60,6 +60,7 @@ struct DecodeChunk {
       RunningSoftmax<T>(layout.softmax(h)).Init(head.scores, lanes[h], head.key_begin == 0);
       LoadQueries(h);
       std::fill_n(layout.acc(h), head.num_rows * layout.acc_row, T{0});
+      std::fill_n(layout.outer(h), head.num_rows * layout.acc_row, T{0});
       if (head.probs.data == nullptr) continue;
       ClearProbs(head, lanes[h], head.key_begin,
                  head.key_end >= head.scores.seqlen_kv ? head.probs_keys : head.key_end);
@@ -91,6 +92,8 @@ struct DecodeChunk {
       const KeyRange keys{origin, std::max(first - origin, index_t{0}), std::min(last - origin, kKeysPerDecodeTile)};
       StartReadingAhead(keys, std::min(last, origin + 2 * kKeysPerDecodeTile));
       for (index_t h = 0; h < args.num_heads; ++h) Tile(h, keys);
+      if ((origin + kKeysPerDecodeTile) % kKeysPerDecodeFold != 0) continue;
+      for (index_t h = 0; h < args.num_heads; ++h) Fold(h);
     }
     for (index_t h = 0; h < args.num_heads; ++h) Finish(h);
   }
@@ -153,8 +156,19 @@ struct DecodeChunk {
     for (index_t n = 0; n < lanes[h].num_rows; ++n) {
       if (factor[n] == T{1}) continue;
       T* HWY_RESTRICT row = layout.acc(h) + n * layout.acc_row;
+      T* HWY_RESTRICT outer = layout.outer(h) + n * layout.acc_row;
       for (index_t f = 0; f < layout.acc_row; ++f) row[f] *= factor[n];
+      for (index_t f = 0; f < layout.acc_row; ++f) outer[f] *= factor[n];
     }
+  }
+
+  /// outer += acc, which starts from zero again.
+  HWY_INLINE void Fold(index_t h) {
+    T* HWY_RESTRICT acc = layout.acc(h);
+    T* HWY_RESTRICT outer = layout.outer(h);
+    const index_t count = lanes[h].num_rows * layout.acc_row;
+    for (index_t i = 0; i < count; ++i) outer[i] += acc[i];
+    std::fill_n(acc, count, T{0});
   }
 
   /// P = exp(S - max) in place, stored if wanted, with dropout.
@@ -207,8 +221,9 @@ struct DecodeChunk {
     const ForwardArgs<T>& head = args.heads[h];
     const RunningSoftmax<T> state(layout.softmax(h));
     const index_t width = head.scores.head_dim_v;
+    Fold(h);
     for (index_t n = 0; n < lanes[h].num_rows; ++n) {
-      T* HWY_RESTRICT acc = layout.acc(h) + n * layout.acc_row;
+      T* HWY_RESTRICT acc = layout.outer(h) + n * layout.acc_row;
       T factor = T{1};
       if (head.partial_acc != nullptr) {
         std::copy_n(acc, width, head.partial_acc + n * width);

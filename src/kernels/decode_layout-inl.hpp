@@ -18,6 +18,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// Keys of a tile. It sets the order of sums, so it is the same for every shape.
 inline constexpr index_t kKeysPerDecodeTile = 32;
 
+/// Keys that are summed one after the other before the sums go to outer ones: long sums are blocked.
+inline constexpr index_t kKeysPerDecodeFold = 8 * kKeysPerDecodeTile;
+
 /// Where the state of the heads lies. Constructed on a null workspace it tells the size.
 template <class T>
 struct DecodeLayout {
@@ -31,12 +34,14 @@ struct DecodeLayout {
     q_row = VectorWidth<T>(head.scores.head_dim);
     acc_row = VectorWidth<T>(head.scores.head_dim_v);
     num_key_tiles = head.probs.data == nullptr ? 0 : (head.key_end - head.key_begin) / kKeysPerDecodeTile + 1;
-    head_size = num_rows * (q_row + acc_row) + RunningSoftmax<T>::kSize + num_key_tiles * kTileLanes<T>;
+    head_size = num_rows * (q_row + 2 * acc_row) + RunningSoftmax<T>::kSize + num_key_tiles * kTileLanes<T>;
     size = args.num_heads * head_size;
   }
   HWY_INLINE T* queries(index_t h) const { return base + h * head_size; }
   HWY_INLINE T* acc(index_t h) const { return queries(h) + num_rows * q_row; }
-  HWY_INLINE T* softmax(index_t h) const { return acc(h) + num_rows * acc_row; }
+  /// The sums over whole folds, in the units of acc.
+  HWY_INLINE T* outer(index_t h) const { return acc(h) + num_rows * acc_row; }
+  HWY_INLINE T* softmax(index_t h) const { return outer(h) + num_rows * acc_row; }
   /// The maxima in whose units the stored probs of a key tile stand.
   HWY_INLINE T* history(index_t h, index_t tile) const {
     return softmax(h) + RunningSoftmax<T>::kSize + tile * kTileLanes<T>;

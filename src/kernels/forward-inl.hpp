@@ -282,27 +282,29 @@ struct ForwardBlock {
   template <int NV>
   HWY_INLINE void Values(index_t t, const Cuts& cuts, const TileRows<T>& v_rows, bool raised, const T* factor) {
     bool& has_values = layout.query_tiles[t].has_values;
-    T* const acc = layout.acc(t);
-    if (cuts.at[1] < cuts.at[NV]) {
-      T* const sums = layout.rows;
-      PieceOfValues<0, NV>(cuts, v_rows, sums);
-      AddSums(NV, sums, has_values, factor, acc);
-    } else if (!has_values) {
-      ProductOfValues<NV>(cuts.at[0], cuts.at[NV], v_rows, 0, acc, SetZero(), Nothing());
+    if (!has_values) {
+      ProductOfValues<NV>(t, cuts, v_rows, Nothing());
     } else if (raised) {
-      ProductOfValues<NV>(cuts.at[0], cuts.at[NV], v_rows, 0, acc, SetZero(), AddScaled<T>{factor});
+      ProductOfValues<NV>(t, cuts, v_rows, AddScaled<T>{factor});
     } else {
-      ProductOfValues<NV>(cuts.at[0], cuts.at[NV], v_rows, 0, acc, SetZero(), AddTo());
+      ProductOfValues<NV>(t, cuts, v_rows, AddTo());
     }
     has_values = true;
   }
 
-  template <int NV, class Start, class Finish>
-  HWY_INLINE void ProductOfValues(index_t begin, index_t end, const TileRows<T>& v_rows, index_t lane, T* to,
-                                  Start start, Finish finish) {
+  template <int NV, class Finish>
+  HWY_INLINE void ProductOfValues(index_t t, const Cuts& cuts, const TileRows<T>& v_rows, Finish then) {
+    const index_t begin = cuts.at[0], end = cuts.at[NV];
+    const AndAsk<Finish> finish{then, &ahead};
+    if constexpr (NV > 1) {
+      if (cuts.at[1] < end) {
+        return CutProduct<NV>(scores.head_dim_v, cuts.at, v_rows.data, One(), v_rows.stride, tile, kRow, layout.acc(t),
+                              kRow, finish);
+      }
+    }
     const auto product = [&](auto walk) HWY_ATTR {
       Product<NV>(scores.head_dim_v, end - begin, v_rows.data + begin * v_rows.stride, One(), v_rows.stride,
-                  tile + begin * kRow + lane, kRow, to + lane, kRow, start, AndAsk<Finish>{finish, &ahead}, walk);
+                  tile + begin * kRow, kRow, layout.acc(t), kRow, SetZero(), finish, walk);
     };
 #if HWY_TARGET <= HWY_AVX3
     if constexpr (NV == kNumVectors) {
@@ -310,32 +312,6 @@ struct ForwardBlock {
     }
 #endif
     product(Whole());
-  }
-
-  /// The sum of a tile in pieces: vectors from S on over the keys that vectors before S do not see.
-  template <int S, int NV>
-  HWY_INLINE void PieceOfValues(const Cuts& cuts, const TileRows<T>& v_rows, T* sums) {
-    const index_t begin = cuts.at[S], end = cuts.at[S + 1];
-    if constexpr (S == 0) {
-      if (begin == end) std::fill_n(sums, scores.head_dim_v * kRow, T{0});
-    }
-    if (begin < end) {
-      using Start = std::conditional_t<S == 0, SetZero, Accumulate>;
-      ProductOfValues<NV - S>(begin, end, v_rows, S * kVectorLanes<T>, sums, Start(), Nothing());
-    }
-    if constexpr (S + 1 < NV) PieceOfValues<S + 1, NV>(cuts, v_rows, sums);
-  }
-
-  /// acc = acc * factor + sums
-  HWY_NOINLINE void AddSums(int num_vectors, const T* HWY_RESTRICT sums, bool has_values, const T* HWY_RESTRICT factor,
-                            T* HWY_RESTRICT acc) const {
-    const Tag<T> d;
-    for (index_t f = 0; f < scores.head_dim_v; ++f, sums += kRow, acc += kRow) {
-      for (index_t n = 0; n < num_vectors * kVectorLanes<T>; n += kVectorLanes<T>) {
-        const auto sum = hn::LoadU(d, sums + n);
-        hn::StoreU(has_values ? hn::MulAdd(hn::LoadU(d, acc + n), hn::LoadU(d, factor + n), sum) : sum, d, acc + n);
-      }
-    }
   }
 };
 

@@ -187,19 +187,13 @@ HWY_INLINE void MicroKernel(index_t num_k, Walk walk, const T* HWY_RESTRICT a, A
   }
 }
 
-/// C[num_rows][NV vectors] from A [num_rows, num_k] and B [num_k][NV vectors]: blocks of kRowsPerBlock<NV> rows, then
-/// fewer. Not inlined: a call a tile costs nothing, and every user shares one copy.
-template <int NV, class ARow, class AK, class BRow, class Start, class Finish, class T, class Walk = Whole>
-HWY_NOINLINE void Product(index_t num_rows, index_t num_k, const T* HWY_RESTRICT a, ARow a_row, AK a_k,
-                          const T* HWY_RESTRICT b, BRow b_row, T* HWY_RESTRICT c, index_t c_row, Start start,
-                          Finish finish, Walk walk = Walk()) {
+/// Calls block(height, r) for rows [0, num_rows): blocks of kRowsPerBlock<NV> rows, then fewer.
+template <int NV, class Block>
+HWY_INLINE void ForRowBlocks(index_t num_rows, const Block& block) {
   index_t r = 0;
   const auto blocks = [&](auto height) HWY_ATTR {
     constexpr int kHeight = decltype(height)::value;
-    for (; r + kHeight <= num_rows; r += kHeight) {
-      MicroKernel<kHeight, NV>(num_k, walk.At(r), a + r * a_row, a_row, a_k, b, b_row, c + r * c_row, c_row, start,
-                               finish);
-    }
+    for (; r + kHeight <= num_rows; r += kHeight) block(height, r);
   };
   constexpr int kBlock = kRowsPerBlock<NV>;
   blocks(std::integral_constant<int, kBlock>());
@@ -208,6 +202,64 @@ HWY_NOINLINE void Product(index_t num_rows, index_t num_k, const T* HWY_RESTRICT
   if constexpr (kBlock == 4) blocks(std::integral_constant<int, 3>());
   blocks(std::integral_constant<int, 2>());
   blocks(std::integral_constant<int, 1>());
+}
+
+/// C[num_rows][NV vectors] from A [num_rows, num_k] and B [num_k][NV vectors]. Not inlined: a call a tile costs
+/// nothing, and every user shares one copy.
+template <int NV, class ARow, class AK, class BRow, class Start, class Finish, class T, class Walk = Whole>
+HWY_NOINLINE void Product(index_t num_rows, index_t num_k, const T* HWY_RESTRICT a, ARow a_row, AK a_k,
+                          const T* HWY_RESTRICT b, BRow b_row, T* HWY_RESTRICT c, index_t c_row, Start start,
+                          Finish finish, Walk walk = Walk()) {
+  ForRowBlocks<NV>(num_rows, [&](auto height, index_t r) HWY_ATTR {
+    MicroKernel<decltype(height)::value, NV>(num_k, walk.At(r), a + r * a_row, a_row, a_k, b, b_row, c + r * c_row,
+                                             c_row, start, finish);
+  });
+}
+
+/// Steps [at[S], at[S + 1]) of a cut product for vectors from S on, then the following ones for fewer vectors.
+template <int S, int MR, int NV, class ARow, class AK, class BRow, class T>
+HWY_INLINE void CutSteps(const index_t* at, const T* HWY_RESTRICT a, ARow a_row, AK a_k, const T* HWY_RESTRICT b,
+                         BRow b_row, hn::Vec<Tag<T>> (&sum)[MR][NV]) {
+  const Tag<T> d;
+  const T* HWY_RESTRICT a_step = a + at[S] * a_k;
+  const T* HWY_RESTRICT b_step = b + at[S] * b_row;
+  for (index_t k = at[S]; k < at[S + 1]; ++k, a_step += a_k, b_step += b_row) {
+    hn::Vec<Tag<T>> row[NV];
+#pragma GCC unroll 4
+    for (int v = S; v < NV; ++v) row[v] = hn::LoadU(d, b_step + v * kVectorLanes<T>);
+#pragma GCC unroll 16
+    for (int r = 0; r < MR; ++r) {
+      const auto scalar = hn::Set(d, a_step[r * a_row]);
+#pragma GCC unroll 4
+      for (int v = S; v < NV; ++v) sum[r][v] = AddProduct(d, scalar, row[v], sum[r][v]);
+    }
+  }
+  if constexpr (S + 1 < NV) CutSteps<S + 1>(at, a, a_row, a_k, b, b_row, sum);
+}
+
+/// Product over steps [at[0], at[NV]) in which vector v takes part in steps before at[v + 1] only. The sums stay in
+/// registers throughout, so they are those of Product with zeros in B from there on.
+template <int NV, class ARow, class AK, class BRow, class Finish, class T>
+HWY_NOINLINE void CutProduct(index_t num_rows, const index_t* at, const T* HWY_RESTRICT a, ARow a_row, AK a_k,
+                             const T* HWY_RESTRICT b, BRow b_row, T* HWY_RESTRICT c, index_t c_row, Finish finish) {
+  const Tag<T> d;
+  ForRowBlocks<NV>(num_rows, [&](auto height, index_t r) HWY_ATTR {
+    constexpr int kHeight = decltype(height)::value;
+    hn::Vec<Tag<T>> sum[kHeight][NV];
+#pragma GCC unroll 16
+    for (int i = 0; i < kHeight; ++i) {
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) sum[i][v] = hn::Zero(d);
+    }
+    CutSteps<0>(at, a + r * a_row, a_row, a_k, b, b_row, sum);
+    T* HWY_RESTRICT to = c + r * c_row;
+    finish.template Block<kHeight, NV>(d, sum, to, c_row);
+#pragma GCC unroll 16
+    for (int i = 0; i < kHeight; ++i) {
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) hn::StoreU(sum[i][v], d, to + i * c_row + v * kVectorLanes<T>);
+    }
+  });
 }
 
 }  // namespace multihead::kernels::HWY_NAMESPACE

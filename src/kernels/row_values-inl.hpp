@@ -2,8 +2,8 @@
 //
 //   AddValues    acc[n][f] += sum_j p[n][j] v[j][f]     vectors along the features, 8 sums at a time
 //
-// A value row is read once, converted in registers and used for all query rows. Sums start from zero, in the order of
-// the keys however rows are grouped, and are added as a whole: long sums are blocked.
+// A value row is read once, converted in registers and used for all query rows. Sums are in the order of the keys,
+// however rows are grouped.
 
 #if defined(MULTIHEAD_KERNELS_ROW_VALUES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_ROW_VALUES_INL
@@ -47,7 +47,7 @@ HWY_INLINE void ValueBlock(const ScatteredRows<S>& values, index_t begin, index_
 #pragma GCC unroll 8
   for (int n = 0; n < NQ; ++n) {
 #pragma GCC unroll 8
-    for (int c = 0; c < NC; ++c) sum[n][c] = hn::Zero(d);
+    for (int c = 0; c < NC; ++c) sum[n][c] = hn::LoadU(d, acc + n * acc_row + f + c * kVectorLanes<T>);
   }
   index_t j = begin;
   for (; j + 4 <= end; j += 4) {
@@ -59,10 +59,7 @@ HWY_INLINE void ValueBlock(const ScatteredRows<S>& values, index_t begin, index_
 #pragma GCC unroll 8
   for (int n = 0; n < NQ; ++n) {
 #pragma GCC unroll 8
-    for (int c = 0; c < NC; ++c) {
-      T* HWY_RESTRICT at = acc + n * acc_row + f + c * kVectorLanes<T>;
-      hn::StoreU(hn::Add(hn::LoadU(d, at), sum[n][c]), d, at);
-    }
+    for (int c = 0; c < NC; ++c) hn::StoreU(sum[n][c], d, acc + n * acc_row + f + c * kVectorLanes<T>);
   }
 }
 
