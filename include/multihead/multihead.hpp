@@ -10,6 +10,7 @@
 #include "multihead/kv_cache.hpp"
 #include "multihead/layout.hpp"
 #include "multihead/matmul.hpp"
+#include "multihead/memory.hpp"
 #include "multihead/nn/activation.hpp"
 #include "multihead/nn/attention_layouts.hpp"
 #include "multihead/nn/embedding.hpp"

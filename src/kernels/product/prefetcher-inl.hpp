@@ -53,19 +53,11 @@ class Prefetcher {
   }
 
   HWY_INLINE void Step() {
-    const char* at = at_;
-    for (index_t n = 0; n < lines_per_step_; ++n) {
-      if (to_ == PrefetchTo::l1) {
-        __builtin_prefetch(at, 0, 3);
-      } else if (to_ == PrefetchTo::l2) {
-        __builtin_prefetch(at, 0, 2);
-      } else {
-        __builtin_prefetch(at, 1, 3);
-      }
-      at += kLineBytes;
-      if (at >= end_) at = NextRow();
+    if (to_ == PrefetchTo::l1) {
+      StepLines();
+    } else {
+      StepRows();
     }
-    at_ = at;
   }
 
  private:
@@ -92,21 +84,45 @@ class Prefetcher {
     end_ = at_ + part.row_bytes;
   }
 
-  /// Where the next row begins. Behind the last row of the last part the steps become empty.
-  HWY_INLINE const char* NextRow() {
+  /// Few lines per step: one at a time.
+  HWY_INLINE void StepLines() {
+    for (index_t n = 0; n < lines_per_step_; ++n) {
+      __builtin_prefetch(at_, 0, 3);
+      at_ += kLineBytes;
+      if (at_ >= end_ && !NextRow()) return;
+    }
+  }
+
+  /// Rows or more per step: as many lines as a row still has.
+  HWY_INLINE void StepRows() {
+    for (index_t left = lines_per_step_; left > 0;) {
+      const index_t count = std::min(left, (end_ - at_ + kLineBytes - 1) / kLineBytes);
+      const char* const stop = at_ + count * kLineBytes;
+      if (to_ == PrefetchTo::l2) {
+        for (const char* at = at_; at < stop; at += kLineBytes) __builtin_prefetch(at, 0, 2);
+      } else {
+        for (const char* at = at_; at < stop; at += kLineBytes) __builtin_prefetch(at, 1, 3);
+      }
+      at_ = stop;
+      left -= count;
+      if (at_ >= end_ && !NextRow()) return;
+    }
+  }
+
+  /// Goes to the next row. False behind the last row of the last part: the steps that follow are empty.
+  HWY_INLINE bool NextRow() {
     const Part& part = parts_[num_parts_ - 1];
     if (++row_ < part.num_rows) {
-      const char* const at =
-          part.offset == nullptr ? end_ - part.row_bytes + part.step : part.data + part.offset[row_] * part.step;
-      end_ = at + part.row_bytes;
-      return at;
+      at_ = part.offset == nullptr ? end_ - part.row_bytes + part.step : part.data + part.offset[row_] * part.step;
+      end_ = at_ + part.row_bytes;
+      return true;
     }
     if (--num_parts_ == 0) {
       lines_per_step_ = 0;
-      return at_;
+      return false;
     }
     BeginPart();
-    return at_;
+    return true;
   }
 
   Part parts_[kMaxParts];

@@ -24,10 +24,9 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE V InverseSums(D d, V max, V sum, V seen) {
   using T = hn::TFromD<D>;
   const auto only_minus_infinity = hn::Eq(max, hn::Set(d, -kInfinity<T>));
-  const auto unseen = hn::Eq(seen, hn::Zero(d));
-  const V one = hn::Set(d, T{1});
   const V total = hn::IfThenElse(only_minus_infinity, hn::Set(d, std::numeric_limits<T>::quiet_NaN()), sum);
-  return hn::IfThenZeroElse(unseen, hn::Div(one, hn::IfThenElse(unseen, one, total)));
+  // A row without a key has -infinity as its maximum, so what it is divided by is NaN, which raises no flag.
+  return hn::IfThenZeroElse(hn::Eq(seen, hn::Zero(d)), hn::Div(hn::Set(d, T{1}), total));
 }
 
 /// Final statistics of a row, from its running ones.
