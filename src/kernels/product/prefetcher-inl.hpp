@@ -86,11 +86,15 @@ class Prefetcher {
 
   /// Few lines per step: one at a time.
   HWY_INLINE void StepLines() {
+    const char* at = at_;
     for (index_t n = 0; n < lines_per_step_; ++n) {
-      __builtin_prefetch(at_, 0, 3);
-      at_ += kLineBytes;
-      if (at_ >= end_ && !NextRow()) return;
+      __builtin_prefetch(at, 0, 3);
+      at += kLineBytes;
+      if (at < end_) continue;
+      if (!NextRow()) return;
+      at = at_;
     }
+    at_ = at;
   }
 
   /// Rows or more per step: as many lines as a row still has.
