@@ -193,7 +193,7 @@ std::string Writer::first_steps() const {
   const index_t n = e_.num_tokens();
   const bool bias = e_.layer.parameters().b_q.data() != nullptr;
   std::string text = title(1, "Input");
-  text += formula("X", fmt::format("[{}, {}]   one row a token, d_model = {} features", n, s.d_model, s.d_model));
+  text += formula("X", fmt::format("[{}, {}]   one row per token, d_model = {} features", n, s.d_model, s.d_model));
   text += rows_text(e_.x.view()[0]) + checks_text(1);
 
   text += title(2, "Projections");

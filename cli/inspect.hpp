@@ -35,7 +35,7 @@ struct Inspection {
 
 lens::HeadMap map_of(const ModelRun& run, index_t layer, index_t head);
 
-/// One line a head.
+/// one line per head.
 std::string heads_table(const Inspection& inspection, const Style& style, int width);
 
 /// The map of inspection.shown: token by token where it fits `width` columns, else as a picture of the whole.

@@ -23,7 +23,7 @@ enum class Causal : std::uint8_t {
 };
 
 /// Keys visible to a query. Rules combine by intersection. A query that sees no key gets a zero row of `out`,
-/// lse = -infinity and zero gradients, never NaN. What stands in a hidden slot is never read into a result.
+/// lse = -infinity and zero gradients, never NaN. The content of a hidden slot is never read into a result.
 struct Mask {
   Causal causal = Causal::off;
   /// Key j is visible when i + offset_b - left <= j <= i + offset_b + right. Unset = open. 0 or more.

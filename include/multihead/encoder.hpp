@@ -61,15 +61,15 @@ struct Capture {
 /// The captured heads of one layer, N of them. Entries of padding are 0.
 struct CapturedHeads {
   std::vector<index_t> heads;  ///< [N] which of the layer's remaining heads
-  Tensor<float, 4> probs;      ///< [B, N, S, S]; without data unless asked for
-  Tensor<float, 4> outputs;    ///< [B, S, N, Dv]; without data unless asked for
+  Tensor<float, 4> probs;      ///< [B, N, S, S]; without data unless requested
+  Tensor<float, 4> outputs;    ///< [B, S, N, Dv]; without data unless requested
 };
 
 /// Entries of padding are 0.
 struct EncoderOutput {
   Tensor<float, 3> last_hidden;          ///< [B, S, E]
   std::vector<Tensor<float, 3>> hidden;  ///< L + 1 of [B, S, E]: after the embeddings, after each layer. If captured
-  std::vector<CapturedHeads> heads;      ///< one a layer. If probs or head_outputs are captured
+  std::vector<CapturedHeads> heads;      ///< one per layer. If probs or head_outputs are captured
 };
 
 struct EncoderOptions {
@@ -83,7 +83,7 @@ struct EncoderOptions {
 /// Movable; one object may serve many threads, as forward leaves it unchanged.
 class MULTIHEAD_API Encoder {
  public:
-  /// Zeros in the place of parameters. `heads` has an entry a layer; an empty one of `original_heads` is a layer that
+  /// Zeros in the place of parameters. `heads` has one entry per layer; an empty one of `original_heads` is a layer that
   /// lost them all.
   Encoder(const EncoderConfig& config, std::span<const nn::RemainingHeads> heads);
 
@@ -96,7 +96,7 @@ class MULTIHEAD_API Encoder {
   std::vector<EncoderLayer>& layers() { return layers_; }
   const std::vector<EncoderLayer>& layers() const { return layers_; }
 
-  /// Keeps packed copies of all weights of the layers, which doubles their memory: forward gives the same bits, sooner.
+  /// Keeps packed copies of all weights of the layers, which doubles their memory: forward gives the same bits, faster.
   /// Worth it from a few forwards on. Call it again when weights have changed.
   void pack_weights(Executor* threads = nullptr);
 

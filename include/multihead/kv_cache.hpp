@@ -75,7 +75,7 @@ class MULTIHEAD_API KvCache {
   /// Key of token j for writing, [Hkv, D]; the page is copied first if it is shared.
   /// @throws ShapeError  if j is not held, or no page is free for the copy
   OutputView<2> writable_key(index_t sequence, index_t j);
-  /// Adds `delta` to next_position, after keys were turned to other positions.
+  /// Adds `delta` to next_position, after keys were rotated to other positions.
   void shift_next_position(index_t sequence, index_t delta);
 
   KvCacheView view() const&;

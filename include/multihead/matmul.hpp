@@ -43,7 +43,7 @@ struct MatmulPart {
   const PackedMatrix<T>* packed = nullptr;  ///< as in MatmulOptions
 };
 
-/// Each part as matmul would, bit for bit; a is brought into the kernel's order once.
+/// Each part as matmul would, bit for bit; a is packed for the kernel once.
 MULTIHEAD_API void matmul(TensorView<const float, 2> a, std::span<const MatmulPart<float>> parts,
                           Executor* threads = nullptr);
 MULTIHEAD_API void matmul(TensorView<const double, 2> a, std::span<const MatmulPart<double>> parts,

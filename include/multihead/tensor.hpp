@@ -26,7 +26,7 @@ struct Release {
 };
 }  // namespace detail
 
-/// Tensor of rank R, zero-filled when made. Moves; a copy is asked for by clone().
+/// Tensor of rank R, zero-filled when made. Moves; clone() makes a copy.
 template <class T, int R>
 class Tensor {
  public:

@@ -1,4 +1,4 @@
-// A model folder as a whole: texts to token ids, to hidden states, to one vector a text.
+// A model folder as a whole: texts to token ids, to hidden states, to one vector per text.
 //
 //   const TextEncoder model = load_text_encoder(folder);
 //   const Encoding text = model.encode("The cat sat.");

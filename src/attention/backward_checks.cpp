@@ -16,7 +16,7 @@ void check_per_head(const Problem& p, const char* name, const OutputView<1>& vie
   const DType wanted = p.f64 ? DType::f64 : DType::f32;
   require<UnsupportedError>(view.dtype() == wanted, kName, Rule(name, " must be ", dtype_name(wanted)),
                             {{name, view.dtype()}});
-  require(view.shape(0) == p.num_heads, kName, Rule(name, " must have one entry a query head"),
+  require(view.shape(0) == p.num_heads, kName, Rule(name, " must have one entry per query head"),
           {{name, view.shape(0)}, {"num_heads", p.num_heads}});
   check_data(kName, name, view);
   check_writable(kName, name, view.shape().data(), view.stride().data(), 1);

@@ -1,4 +1,4 @@
-// delta = sum_d dout*out - dlse, one number a row: what the softmax's backward subtracts from dP.
+// delta = sum_d dout*out - dlse, one number per row: what the softmax's backward subtracts from dP.
 #pragma once
 
 #include <cmath>

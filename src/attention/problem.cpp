@@ -88,7 +88,7 @@ struct Checker {
            "options.kv_head_of gives any other grouping");
       return;
     }
-    need(opt.kv_head_of.shape(0) == p.num_heads, "kv_head_of must have one entry a query head",
+    need(opt.kv_head_of.shape(0) == p.num_heads, "kv_head_of must have one entry per query head",
          {{"kv_head_of", opt.kv_head_of.shape(0)}, {"num_heads", p.num_heads}});
     for (index_t h = 0; h < p.num_heads; ++h) {
       const index_t g = opt.kv_head_of(h);
@@ -141,7 +141,7 @@ struct Checker {
 
   void lengths(std::string_view name, const TensorView<const index_t, 1>& view, index_t most) const {
     if (!view) return;
-    need(view.shape(0) == p.batch, Rule(name, " must have one entry a sequence"),
+    need(view.shape(0) == p.batch, Rule(name, " must have one entry per sequence"),
          {{name, view.shape(0)}, {"batch", p.batch}});
     for (index_t b = 0; b < p.batch; ++b) {
       need(view(b) >= 0 && view(b) <= most, Rule(name, " must lie in [0, extent]"),
@@ -152,7 +152,7 @@ struct Checker {
   void pages() {
     const auto& table = opt.page_table;
     const index_t page_size = in.k.shape(1), num_pages = in.k.shape(0);
-    need(table.shape(0) == p.batch, "page_table must have one row a sequence",
+    need(table.shape(0) == p.batch, "page_table must have one row per sequence",
          {{"page_table", table.shape(0)}, {"batch", p.batch}});
     need(page_size >= 1, "pages must have at least one row", {{"k", text_of(in.k)}});
     need(bool(opt.mask.seqlen_kv), "page_table needs mask.seqlen_kv", {{"seqlen_kv", "absent"}});
@@ -178,7 +178,7 @@ struct Checker {
     need(m.causal != Causal::at_offset || m.diagonal_offset, "Causal::at_offset needs diagonal_offset",
          {{"diagonal_offset", "absent"}});
     if (m.diagonal_offset) {
-      need(m.diagonal_offset.shape(0) == p.batch, "diagonal_offset must have one entry a sequence",
+      need(m.diagonal_offset.shape(0) == p.batch, "diagonal_offset must have one entry per sequence",
            {{"diagonal_offset", m.diagonal_offset.shape(0)}, {"batch", p.batch}});
     }
     if (m.visible) {
@@ -209,7 +209,7 @@ struct Checker {
     if (!view) return;
     check_float_dtype(function, name, view.dtype(), p.f64);
     check_data(function, name, view);
-    need(view.shape(0) == p.num_heads, Rule(name, " must have one entry a query head"),
+    need(view.shape(0) == p.num_heads, Rule(name, " must have one entry per query head"),
          {{name, view.shape(0)}, {"num_heads", p.num_heads}});
   }
 
@@ -259,7 +259,7 @@ struct Checker {
     need(dropout.probability >= 0 && dropout.probability <= 1, "dropout probability must lie in [0, 1]",
          {{"probability", dropout.probability}});
     if (dropout.sequence_ids) {
-      need(dropout.sequence_ids.shape(0) == p.batch, "sequence_ids must have one entry a sequence",
+      need(dropout.sequence_ids.shape(0) == p.batch, "sequence_ids must have one entry per sequence",
            {{"sequence_ids", dropout.sequence_ids.shape(0)}, {"batch", p.batch}});
       for (index_t b = 0; b < p.batch; ++b) {
         const index_t id = dropout.sequence_ids(b);

@@ -121,7 +121,7 @@ Encoder::Encoder(const EncoderConfig& config, std::span<const nn::RemainingHeads
                   .position = nn::Embedding<float>(config.max_positions, config.d_model),
                   .token_type = nn::Embedding<float>(config.num_token_types, config.d_model),
                   .norm = nn::LayerNorm<float>(config.d_model, config.norm_epsilon)} {
-  require(static_cast<index_t>(heads.size()) == config.num_layers, "Encoder", "heads must have an entry a layer",
+  require(static_cast<index_t>(heads.size()) == config.num_layers, "Encoder", "heads must have one entry per layer",
           {{"heads", heads.size()}, {"num_layers", config.num_layers}});
   for (const nn::RemainingHeads& of_layer : heads) layers_.push_back(make_layer(config, of_layer));
 }
@@ -136,7 +136,7 @@ void Encoder::pack_weights(Executor* threads) {
 EncoderOutput Encoder::forward(const EncoderInput& given, const EncoderOptions& options) const {
   const PackedInput input(given, config_, kFunction);
   require(options.gates.empty() || options.gates.size() == layers_.size(), kFunction,
-          "gates must have an entry a layer", {{"gates", options.gates.size()}, {"num_layers", layers_.size()}});
+          "gates must have one entry per layer", {{"gates", options.gates.size()}, {"num_layers", layers_.size()}});
   const index_t batch = given.token_ids.shape(0), seqlen = given.token_ids.shape(1);
   Executor* const threads = options.threads;
   EncoderOutput output;

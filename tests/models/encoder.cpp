@@ -226,7 +226,7 @@ TEST_F(EncoderInputs, AreCheckedInFull) {
             function + "captured heads must be distinct, got layer=1, head=0");
   const TensorView<const float, 1> gate;
   EXPECT_EQ(error(batch.input(), {.gates = {&gate, 1}}),
-            function + "gates must have an entry a layer, got gates=1, num_layers=2");
+            function + "gates must have one entry per layer, got gates=1, num_layers=2");
 }
 
 TEST_F(EncoderInputs, PaddingIsNeverRead) {

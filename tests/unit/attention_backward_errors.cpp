@@ -72,7 +72,7 @@ TEST_F(AttentionErrors, OfGradients) {
   refuse_backward([&] { options.alibi_slopes = {}; },
                   "ShapeError attention_backward: dslopes needs options.alibi_slopes, got alibi_slopes=absent");
   refuse_backward([&] { set_extent(gradients.dsinks, 0, 2); },
-                  "ShapeError attention_backward: dsinks must have one entry a query head, got dsinks=2, num_heads=4");
+                  "ShapeError attention_backward: dsinks must have one entry per query head, got dsinks=2, num_heads=4");
   refuse_backward([&] { set_dtype(gradients.dslopes, DType::bf16); },
                   "UnsupportedError attention_backward: dslopes must be f32, got dslopes=bf16");
   refuse_backward(

@@ -79,7 +79,7 @@ TEST_F(AttentionErrors, NullPointers) {
 
 TEST_F(AttentionErrors, HeadMap) {
   refuse([&] { options.kv_head_of = view_of(two); },
-         "ShapeError attention_forward: kv_head_of must have one entry a query head, got kv_head_of=2, num_heads=4");
+         "ShapeError attention_forward: kv_head_of must have one entry per query head, got kv_head_of=2, num_heads=4");
   refuse(
       [&] {
         options.kv_head_of = view_of(extra = {0, 1, 2, 0});
@@ -173,9 +173,9 @@ TEST_F(AttentionErrors, Masks) {
          "ShapeError attention_forward: Causal::at_offset needs diagonal_offset, got diagonal_offset=absent");
   refuse(
       [&] { options.mask.diagonal_offset = view_of(one); },
-      "ShapeError attention_forward: diagonal_offset must have one entry a sequence, got diagonal_offset=1, batch=2");
+      "ShapeError attention_forward: diagonal_offset must have one entry per sequence, got diagonal_offset=1, batch=2");
   refuse([&] { options.mask.seqlen_q = view_of(one); },
-         "ShapeError attention_forward: seqlen_q must have one entry a sequence, got seqlen_q=1, batch=2");
+         "ShapeError attention_forward: seqlen_q must have one entry per sequence, got seqlen_q=1, batch=2");
   refuse([&] { options.mask.seqlen_kv = view_of(minus); },
          "ShapeError attention_forward: seqlen_kv must lie in [0, extent], got b=1, seqlen_kv=-1, extent=5");
   refuse(
@@ -231,7 +231,7 @@ TEST_F(AttentionErrors, Scalars) {
   refuse([&] { options.dropout.probability = kNan; },
          "ShapeError attention_forward: dropout probability must lie in [0, 1], got probability=nan");
   refuse([&] { options.dropout.sequence_ids = view_of(one); },
-         "ShapeError attention_forward: sequence_ids must have one entry a sequence, got sequence_ids=1, batch=2");
+         "ShapeError attention_forward: sequence_ids must have one entry per sequence, got sequence_ids=1, batch=2");
   refuse([&] { options.dropout.sequence_ids = view_of(minus); },
          "ShapeError attention_forward: sequence_ids must lie in [0, 2^32), got b=1, sequence_id=-1");
   refuse(
@@ -243,7 +243,7 @@ TEST_F(AttentionErrors, Scalars) {
          "UnsupportedError attention_forward: alibi_slopes must be f32, got alibi_slopes=f64");
   refuse(
       [&] { set_extent(options.alibi_slopes, 0, 3); },
-      "ShapeError attention_forward: alibi_slopes must have one entry a query head, got alibi_slopes=3, num_heads=4");
+      "ShapeError attention_forward: alibi_slopes must have one entry per query head, got alibi_slopes=3, num_heads=4");
   refuse(
       [&] {
         options.mask.causal = Causal::at_offset;
@@ -258,7 +258,7 @@ TEST_F(AttentionErrors, Scalars) {
   refuse([&] { set_dtype(options.sinks, DType::f16); },
          "UnsupportedError attention_forward: sinks must be f32, got sinks=f16");
   refuse([&] { set_extent(options.sinks, 0, 2); },
-         "ShapeError attention_forward: sinks must have one entry a query head, got sinks=2, num_heads=4");
+         "ShapeError attention_forward: sinks must have one entry per query head, got sinks=2, num_heads=4");
 }
 
 TEST_F(AttentionErrors, Packed) {
@@ -363,7 +363,7 @@ TEST_F(AttentionErrors, Pages) {
         page();
         options.page_table = {pages.data(), {1, 4}};
       },
-      "ShapeError attention_forward: page_table must have one row a sequence, got page_table=1, batch=2");
+      "ShapeError attention_forward: page_table must have one row per sequence, got page_table=1, batch=2");
   refuse(
       [&] {
         page();

@@ -21,7 +21,7 @@ struct MULTIHEAD_API Linear {
   index_t in_features() const { return weight.shape(1); }
   index_t out_features() const { return weight.shape(0); }
 
-  /// Fills packed_weight: forward gives the same bits, sooner. Call it again, or clear it, when weight has changed.
+  /// Fills packed_weight: forward gives the same bits, faster. Call it again, or clear it, when weight has changed.
   void pack_weights(Executor* threads = nullptr) { packed_weight = PackedMatrix<T>(weight.view(), threads); }
 
   /// @param x  [n, in_features], any strides

@@ -95,7 +95,7 @@ class MULTIHEAD_API MultiHeadAttention {
   const MultiHeadExtents& extents() const { return extents_; }
   const RemainingHeads& heads() const { return heads_; }
   index_t num_heads() const { return extents_.num_heads; }
-  /// What was packed is let go, as parameters may now change.
+  /// Packed weights are released, as parameters may now change.
   MultiHeadParameters<T>& parameters();
   const MultiHeadParameters<T>& parameters() const { return parameters_; }
   MultiHeadParameters<T> zero_gradients() const;  ///< zeros of the shapes of parameters()
@@ -104,7 +104,7 @@ class MULTIHEAD_API MultiHeadAttention {
   /// norm weights 1. The same numbers for the same seed.
   void initialize(std::uint64_t seed);
 
-  /// Keeps a packed copy of the weights, which forward reads from now on: the same bits, sooner, for layers that have
+  /// Keeps a packed copy of the weights, which forward reads from now on: the same bits, faster, for layers that have
   /// learned. A parameters() reference from before must not be written through afterwards.
   void pack_weights(Executor* threads = nullptr);
   const PackedWeights<T>& packed_weights() const { return packed_; }  ///< empty unless they are packed

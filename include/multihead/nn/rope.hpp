@@ -1,4 +1,4 @@
-// Rotary position embedding: each pair of features is turned by an angle that grows with the token's position.
+// Rotary position embedding: each pair of features is rotated by an angle that grows with the token's position.
 //
 //   angle[p] = position * inv_freq[p]              inv_freq[p] = base^(-2p/R), changed by the scaling     p < R/2
 //   (x_a, x_b) -> (x_a*cos - x_b*sin, x_b*cos + x_a*sin)
@@ -94,9 +94,9 @@ MULTIHEAD_API void rope_apply(TensorView<const T, 4> x, TensorView<T, 4> y, cons
 template <class T>
 MULTIHEAD_API void rope_backward(TensorView<const T, 4> dy, TensorView<T, 4> dx, const RopeAngles<T>& angles);
 
-/// Moves cached keys that were turned for their positions to other ones: those of tokens [begin, length) of a sequence
+/// Moves cached keys that were rotated for their positions to other ones: those of tokens [begin, length) of a sequence
 /// by `delta` positions, and next_position with them. Shifts add up, as angles do.
-/// @throws ShapeError, UnsupportedError  before anything is turned: a begin that is not in [0, length], a head_dim
+/// @throws ShapeError, UnsupportedError  before anything is rotated: a begin that is not in [0, length], a head_dim
 ///         below rotary_dim, dynamic scaling, too few free pages to copy shared ones
 MULTIHEAD_API void rope_shift(const Rope& rope, KvCache& cache, index_t sequence, index_t begin, index_t delta);
 

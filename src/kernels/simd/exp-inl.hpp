@@ -119,7 +119,7 @@ HWY_INLINE V ExpF32(D d, V y, hn::Mask<D> below) {
 
 #if HWY_TARGET <= HWY_AVX3
 // Sixteen lanes look up 32 powers in two registers, which leaves a polynomial of degree 2 (own minimax fit, p(0) = 1;
-// 5.4e-8): 12 operations a vector on the two pipes that FMA needs, instead of 15.
+// 5.4e-8): 12 operations per vector on the two pipes that FMA needs, instead of 15.
 alignas(64) inline constexpr std::int32_t kThirtySeconds[32] = {
     0,       -78457,  -152893, -223217, -289342, -351174, -408621, -461584, -509968, -553670, -592590,
     -626621, -655657, -679589, -698305, -711690, -719629, -722001, -718684, -709555, -694486, -673346,
