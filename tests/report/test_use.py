@@ -106,7 +106,7 @@ class Pin(PageTest):
 
     def test_a_pin_in_the_text_comes_into_view_in_lines_and_map(self):
         page = self.open("long")
-        self.press(page, "+", "+", "+")
+        self.press(page, "+", "+", "+", "+", "+", "+", "+")
         self.token(page, 230).click()
         self.rest(page)
         self.check_in_view(page, 230)
