@@ -65,13 +65,7 @@ ForwardPlan plan_forward(const Problem& problem, const HeadGroups& groups, const
 template <class OfBlock, class OfDecode>
 index_t workspace_size(const ForwardPlan& plan, const OfBlock& of_block, const OfDecode& of_decode, index_t of_split) {
   index_t size = plan.splits.empty() ? 0 : of_split;
-  const ForwardBlock* last = nullptr;  // blocks of the next kv head are mostly as large
-  for (const ForwardBlock& block : plan.blocks) {
-    const bool as_last = last != nullptr && block.b == last->b && block.num_rows == last->num_rows &&
-                         block.key_begin == last->key_begin && block.key_end == last->key_end;
-    if (!as_last) size = std::max(size, of_block(block));
-    last = &block;
-  }
+  for (const ForwardBlock& block : plan.blocks) size = std::max(size, of_block(block));
   for (const DecodeTask& task : plan.decodes) size = std::max(size, of_decode(plan.heads_of(task)));
   return size;
 }

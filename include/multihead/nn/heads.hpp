@@ -3,6 +3,8 @@
 
 #include "multihead/nn/multi_head_attention.hpp"
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"  // ranks and axes are int, those of std::array are not
 namespace multihead::nn {
 
 /// What each head adds to y:
@@ -67,3 +69,4 @@ Tensor<Element, R> remaining_heads(const MultiHeadAttention<T>& layer, const Ten
 }
 
 }  // namespace multihead::nn
+#pragma GCC diagnostic pop
