@@ -19,12 +19,12 @@ function pointAt(event, where) {
   redraw();
 }
 
-// A finger leaves when it is lifted: what it touched stays shown until another touch or a scroll.
+// A finger leaves when it is lifted; the click that follows points again, and that stays until another touch or a scroll.
 function watchPointer(node, where) {
   node.addEventListener("pointermove", (event) => pointAt(event, where));
   node.addEventListener("pointerdown", (event) => pointAt(event, where));
   node.addEventListener("pointercancel", (event) => pointAt(event, null));
-  node.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") pointAt(event, null); });
+  node.addEventListener("pointerleave", (event) => pointAt(event, null));
 }
 
 // Pins what is under the pointer, or lets it go when it is what is pinned.
