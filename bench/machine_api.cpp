@@ -5,12 +5,13 @@
 #define HWY_TARGET_INCLUDE "bench/machine_api.cpp"
 #include <algorithm>
 #include <atomic>
+#include <string>
 
 #include "bench/threads_api.hpp"
 #include "core/ceil_div.hpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/kernels.hpp"
+#include "multihead/instruction_set.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::bench::HWY_NAMESPACE {
@@ -52,10 +53,10 @@ extern "C" void multihead_bench_read(const float* values, index_t count, void* t
 
 }  // namespace multihead::bench
 
-/// The target that the kernels run on: "AVX2", "AVX3", ..
+/// The instruction set that the kernels run on: "AVX2", "AVX3", ..
 extern "C" const char* multihead_bench_target() {
-  const char* name = multihead::kernels::table<float>().target;  // as "N_AVX2"
-  return name + 2;
+  static const std::string name = multihead::instruction_set();
+  return name.c_str();
 }
 void* multihead_bench_threads(int num_threads) { return new multihead::Threads(num_threads); }
 #endif
