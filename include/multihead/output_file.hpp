@@ -19,7 +19,7 @@
 namespace multihead {
 
 /// A file that cannot be written: the disk is full, a folder is missing, permission is denied ..
-class WriteError : public Error {
+class MULTIHEAD_API WriteError : public Error {
  public:
   WriteError(std::filesystem::path path, int error_number);
 
@@ -35,7 +35,7 @@ class WriteError : public Error {
 /// Links are followed, dangling ones to the file that they name. An existing file keeps its bytes until finish(), and
 /// its permissions after it. Pipes, devices and open descriptors ("/dev/stdout", "/dev/fd/3") are written to as they
 /// are. Not for use by several threads at once.
-class OutputFile {
+class MULTIHEAD_API OutputFile {
  public:
   /// Nothing is created or changed before the first write().
   /// @throws WriteError  if the file could not be written: its folder is missing, it is a folder, permission is denied

@@ -16,7 +16,7 @@
 
 namespace multihead {
 
-struct TextEncoder {
+struct MULTIHEAD_API TextEncoder {
   Tokenizer tokenizer;
   Encoder encoder;
   SentencePooling pooling;
@@ -37,6 +37,6 @@ struct TextEncoderOptions {
 /// Tokenizer::load, load_encoder and load_sentence_pooling of one folder, of which each JSON file is read once.
 /// @throws as these three
 /// Cost  a copy of the weights, each of which is looked at once.
-TextEncoder load_text_encoder(const std::filesystem::path& folder, const TextEncoderOptions& options = {});
+MULTIHEAD_API TextEncoder load_text_encoder(const std::filesystem::path& folder, const TextEncoderOptions& options = {});
 
 }  // namespace multihead

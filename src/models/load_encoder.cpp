@@ -33,7 +33,7 @@ index_t first_not_finite(const float* x, index_t size) {
 class Source {
  public:
   Source(const std::filesystem::path& folder, const NamingScheme& scheme)
-      : folder_(folder), scheme_(scheme), file_(load_safetensors(folder)) {
+      : folder_(folder), file_(load_safetensors(folder)) {
     const std::string word = std::string(scheme.tensors.word) + ".weight";
     const auto found = std::ranges::find_if(
         scheme.prefixes, [&](std::string_view prefix) { return file_.find(std::string(prefix) + word) != nullptr; });
@@ -102,7 +102,6 @@ class Source {
 
  private:
   std::filesystem::path folder_;
-  const NamingScheme& scheme_;
   Safetensors file_;
   std::string prefix_;
 };
