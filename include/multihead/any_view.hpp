@@ -2,12 +2,12 @@
 //
 //   InputView<2> a = tensor;                           // a Tensor or a TensorView, const or not
 //   InputView<2> b = {pointer, {2, 3}};                // a typed pointer and a shape, last axis fastest
-//   InputView<2> c = {pointer, {2, 3}, {6, 2}};        // .. with strides, in elements
+//   InputView<2> c = {pointer, {2, 3}, {6, 2}};        // the same with strides, in elements
 //   InputView<2> d = {address, DType::bf16, {2, 3}};   // a dtype known at run time; strides may follow
 //   InputView<1> e = numbers;                          // a std::vector, std::span or array
 //
-// Only a default-constructed view, or one made from an absent TensorView, is absent: it tests false. All others are
-// present, with no elements too. A view never owns: it is refused where it would be made from a temporary Tensor.
+// A view is absent (converts to false) only if it was default-constructed or made from an absent TensorView; a view
+// without elements is present. Views do not own their data, so none can be made from a temporary Tensor.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 #pragma GCC diagnostic ignored "-Wsign-conversion"  // ranks and axes are int, those of std::array are not
 namespace multihead {
 
-/// The C++ types of DType, const or not.
+/// A C++ type that has a DType, const or not.
 template <class T>
 concept Element = std::same_as<std::remove_const_t<T>, float> || std::same_as<std::remove_const_t<T>, double> ||
                   std::same_as<std::remove_const_t<T>, bf16> || std::same_as<std::remove_const_t<T>, f16> ||
@@ -28,7 +28,7 @@ concept Element = std::same_as<std::remove_const_t<T>, float> || std::same_as<st
 
 namespace detail {
 
-/// What InputView (Void = const void) and OutputView (Void = void) share.
+/// The common base of InputView (Void = const void) and OutputView (Void = void).
 template <class Void, int R>
 class AnyView {
  public:
@@ -48,7 +48,7 @@ class AnyView {
   constexpr const Extents& shape() const { return shape_; }
   constexpr const Extents& stride() const { return stride_; }
 
-  /// The typed view. The caller has checked `dtype`.
+  /// The same view with element type T, which must be the type that dtype() names: this is not checked.
   template <class T>
   constexpr Typed<T> as() const {
     using Pointer = decltype(Typed<T>().data());
@@ -69,7 +69,7 @@ class AnyView {
 
 }  // namespace detail
 
-/// A writable view of rank R of any DType. Nothing const makes one.
+/// A writable view of rank R of any DType. It cannot be made from const data.
 template <int R>
 class OutputView : public detail::AnyView<void, R> {
   using Base = detail::AnyView<void, R>;

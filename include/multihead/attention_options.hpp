@@ -1,9 +1,9 @@
-// What attention can be told beyond q, k and v. Every option composes with every other, on one path, forward and
-// backward; none is dropped because another is set.
+// Options of attention_forward and attention_backward. Every option can be combined with every other one, forward and
+// backward, on the same code path: no option is ignored, and no slower path taken, because another one is set.
 //
 //   order: scale, softcap, additive bias and ALiBi, mask, softmax (with sinks), dropout, times v
 //
-// One diagonal: query i of sequence b stands at key position i + offset_b. Causal, window and ALiBi all speak of it.
+// Query i of sequence b has the key position i + offset_b. Causal masks, windows and ALiBi all use this position.
 #pragma once
 
 #include <cstdint>
@@ -22,25 +22,25 @@ enum class Causal : std::uint8_t {
   at_offset,     ///< offset_b = Mask::diagonal_offset[b]
 };
 
-/// Keys visible to a query. Rules combine by intersection. A query that sees no key gets a zero row of `out`,
-/// lse = -infinity and zero gradients, never NaN. The content of a hidden slot is never read into a result.
+/// Which keys a query sees: those that all rules let it see. A query that sees no key gets a zero row of `out`,
+/// lse = -infinity and zero gradients, never NaN. The content of a hidden key or value never affects a result.
 struct Mask {
   Causal causal = Causal::off;
-  /// Key j is visible when i + offset_b - left <= j <= i + offset_b + right. Unset = open. 0 or more.
-  /// With causal off, offset_b is `diagonal_offset` if given, else that of bottom_right.
+  /// Key j is visible when i + offset_b - left <= j <= i + offset_b + right. Unset = no limit; otherwise 0 or more.
+  /// With Causal::off, offset_b is `diagonal_offset` if given, otherwise that of Causal::bottom_right.
   std::optional<index_t> window_left = {};
   std::optional<index_t> window_right = {};
-  /// [B] explicit offsets, any 64-bit number, never clamped. For Causal::at_offset and, with causal off, window and
-  /// ALiBi.
+  /// [B] explicit offsets, any 64-bit numbers, never clamped. Used by Causal::at_offset and, with Causal::off, by
+  /// windows and ALiBi.
   TensorView<const index_t, 1> diagonal_offset = {};
-  /// [B] queries and keys that are present; rows and keys from there on are not. Unset = all.
+  /// [B] number of valid queries and keys of each sequence; those after them are padding. Unset = all are valid.
   TensorView<const index_t, 1> seqlen_q = {};
   TensorView<const index_t, 1> seqlen_kv = {};
   /// bool, broadcast to [B, H, Sq, Skv]: true = the key is visible.
   BroadcastView visible = {};
 };
 
-/// Dropout on the normalised probs; kept ones are scaled by 1/(1-p). What is kept is a pure function of
+/// Dropout on the normalised probs; those kept are scaled by 1/(1-p). Which ones are kept is a pure function of
 /// (seed, sequence id, h, i, j): see dropout_keeps().
 struct Dropout {
   double probability = 0.0;  ///< in [0, 1]; 1 drops everything
@@ -48,9 +48,9 @@ struct Dropout {
   TensorView<const index_t, 1> sequence_ids = {};  ///< [B], each in [0, 2^32); unset = b
 };
 
-/// Packed variable lengths: all sequences one after the other. q is [1, total_q, H, D], k and v are
-/// [1, total_kv, Hkv, D or Dv]; sequence b owns tokens [cu[b], cu[b+1]). bias, mask and probs are in local
-/// coordinates [B, H, max_q, max_kv]; row_max, row_sum and lse are [1, H, total_q].
+/// Sequences of different lengths stored one after the other without padding. q is [1, total_q, H, D], k and v are
+/// [1, total_kv, Hkv, D or Dv]; sequence b consists of tokens [cu[b], cu[b+1]). bias, mask and probs are indexed
+/// within a sequence, [B, H, max_q, max_kv]; row_max, row_sum and lse are [1, H, total_q].
 /// The last offset must equal the number of tokens.
 struct Packed {
   TensorView<const index_t, 1> cu_seqlens_q = {};   ///< [B+1]
@@ -64,38 +64,38 @@ struct ProbsSelection {
 };
 
 struct AttentionOptions {
-  /// Finite; unset = 1/sqrt(D). With f64 any; else 0 or of a size that f32 holds, 1.18e-38 to 3.40e38.
+  /// Finite; unset = 1/sqrt(D). Any for f64 input, otherwise 0 or an absolute value from 1.18e-38 to 3.40e38.
   std::optional<double> scale = {};
-  /// c > 0: scores become c*tanh(scores/c); unset = off. The same sizes as for scale.
+  /// c > 0: scores become c*tanh(scores/c); unset = off. The same range as for scale.
   std::optional<double> softcap = {};
-  /// Broadcast to [B, H, Sq, Skv], added; -inf hides the key. f32, bf16 or f16, whatever q is, read as it lies; f64
-  /// with f64. Its gradient is f32 (f64 with f64).
+  /// Broadcast to [B, H, Sq, Skv] and added; -inf hides the key. f32, bf16 or f16 whatever the dtype of q, read in
+  /// place without a copy; f64 for f64 input. Its gradient is f32 (f64 for f64 input).
   BroadcastView bias = {};
-  /// [H] f32 (f64 with f64): adds -slope_h * abs(i + offset_b - j). Distances are at most 2^24 (2^53 with f64), so that
-  /// the arithmetic counts them exactly, and their products with finite slopes must be finite.
+  /// [H] f32 (f64 for f64 input): adds -slope_h * abs(i + offset_b - j). Distances may be at most 2^24 (f64: 2^53), so
+  /// that they are exact in the arithmetic, and their products with finite slopes must be finite.
   InputView<1> alibi_slopes = {};
-  /// [H] f32 (f64 with f64). A sink is one more key of its head that every query sees: it takes part in the softmax
-  /// with this score and has no value. A row of probs then sums to 1 - exp(sink - lse), which is what the sink took;
-  /// lse includes it. So a head can look at nothing. -inf = no sink. The score is not scaled, capped or masked.
+  /// [H] f32 (f64 for f64 input). A sink is an additional key of its head that every query sees: it takes part in the
+  /// softmax with this score, but has no value. lse includes it, and a row of probs sums to 1 - exp(sink - lse): a head
+  /// can thus attend to no token. -inf = no sink. The score is used as given: not scaled, capped or masked.
   InputView<1> sinks = {};
   Mask mask = {};
   Dropout dropout = {};
   TensorView<const index_t, 1> kv_head_of = {};  ///< [H] the kv head of each query head; unset = h / (H / Hkv)
   Packed packed = {};
-  /// [B, pages] paged keys and values: k and v are pages [num_pages, page_size, Hkv, D or Dv], and key j of sequence
-  /// b is row j % page_size of page page_table[b, j / page_size]. Needs mask.seqlen_kv; entries past it are not read.
+  /// [B, pages] for paged keys and values: k and v are [num_pages, page_size, Hkv, D or Dv], and key j of sequence b is
+  /// row j % page_size of page page_table[b, j / page_size]. Needs mask.seqlen_kv; entries past it are not read.
   TensorView<const index_t, 2> page_table = {};
   ProbsSelection probs = {};
-  Executor* threads = nullptr;  ///< null = the calling thread. The result is the same bits for any.
+  Executor* threads = nullptr;  ///< null = the calling thread; results are bit-identical for any
 };
 
 /// Whether dropout keeps element (h, i, j) of the sequence with this id; i and j are local to their sequence.
-/// Philox4x32-10 (Salmon et al. 2011): key = seed, counter = (j / 4, i, h, sequence_id), word j % 4.
+/// Philox4x32-10 (Salmon et al. 2011): key = seed, counter = (j / 4, i, h, sequence_id), output word j % 4.
 MULTIHEAD_API bool dropout_keeps(double probability, std::uint64_t seed, index_t sequence_id, index_t h, index_t i,
                                  index_t j);
 
-/// The usual ALiBi slopes (Press et al. 2022), right for any number of heads: 2^(-8(n+1)/m) for the first m = the
-/// largest power of two <= num_heads, then every other slope of 2m heads. Writes slopes[num_heads].
+/// The usual ALiBi slopes (Press et al. 2022) for any number of heads, written to slopes[num_heads]. With m the largest
+/// power of two <= num_heads: 2^(-8(n+1)/m) for head n < m, then every other one of the slopes for 2m heads.
 /// @throws ShapeError  if slopes is empty
 MULTIHEAD_API void alibi_slopes(TensorView<float, 1> slopes);
 

@@ -1,12 +1,12 @@
 // Views that are broadcast to [B, H, Sq, Skv]: a bias, a mask of visible keys, the gradient of a bias.
 //
-// Made from a view of rank 1 to 4, its axes aligned at the right: a missing axis has extent 1, and an axis of extent 1
-// stands for every index. Nothing is copied.
+// They are made from a view of rank 1 to 4 whose last axis is Skv. A missing leading axis counts as one of extent 1; an
+// axis of extent 1 is broadcast. Nothing is copied.
 //
 //   BroadcastView a = tensor;                               // a Tensor or a TensorView of rank 1 to 4
 //   BroadcastView b = {pointer, {H, 1, Skv}};               // [1, H, 1, Skv]; strides may follow; or a std::vector
 //   BroadcastView c = {address, DType::f32, {Sq, Skv}};     // a dtype known at run time
-//   BroadcastView d = {address, DType::f32, shape, stride}; // .. and a rank: std::vectors of 1 to 4 numbers
+//   BroadcastView d = {address, DType::f32, shape, stride}; // and a rank as well: std::vectors of 1 to 4
 #pragma once
 
 #include <initializer_list>
@@ -20,7 +20,7 @@ namespace multihead {
 
 namespace detail {
 
-/// Shape and strides of rank R at the right of four axes; the others have extent 1 and stride 0.
+/// Shape and strides of rank R as the last of four axes; the leading ones have extent 1 and stride 0.
 struct BroadcastAxes {
   std::array<index_t, 4> shape{1, 1, 1, 1}, stride{};
 
@@ -34,7 +34,7 @@ struct BroadcastAxes {
   MULTIHEAD_API BroadcastAxes(std::span<const index_t> shape_of, std::span<const index_t> stride_of);
 };
 
-/// What BroadcastView (View = InputView) and BroadcastOutput (View = OutputView) share.
+/// The common base of BroadcastView (View = InputView) and BroadcastOutput (View = OutputView).
 template <template <int> class View, class Void>
 class Broadcast : public View<4> {
  public:
@@ -62,7 +62,7 @@ class Broadcast : public View<4> {
     requires(BufferOf<Range, T> && std::is_convertible_v<T*, Void*>)
   constexpr Broadcast(Range&& buffer, const index_t (&shape)[R])
       : Broadcast(View<static_cast<int>(R)>(buffer, std::to_array(shape))) {}
-  /// @throws ShapeError  unless the shape has 1 to 4 extents and stride as many, or none: contiguous
+  /// An empty stride = contiguous. @throws ShapeError  unless the rank is 1 to 4 and there are as many strides
   Broadcast(Void* data, DType dtype, std::span<const index_t> shape, std::span<const index_t> stride = {})
       : View<4>(made(data, dtype, {shape, stride})) {}
   Broadcast(Void* data, DType dtype, List shape, List stride = {})
@@ -88,7 +88,7 @@ class BroadcastView : public detail::Broadcast<InputView, const void> {
   constexpr BroadcastView(const OutputView<R>& view) : BroadcastView(InputView<R>(view)) {}
 };
 
-/// The writable twin: a gradient summed over the axes of extent 1.
+/// The writable counterpart: a gradient, which is summed over the axes of extent 1.
 class BroadcastOutput : public detail::Broadcast<OutputView, void> {
  public:
   using Broadcast::Broadcast;

@@ -1,4 +1,4 @@
-// What a view can be made from beside a pointer: elements side by side that know how many they are.
+// Buffers that views can be made from: containers that hold their elements contiguously and know how many they hold.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace multihead::detail {
 
-/// Elements of type T side by side, and their number: a std::vector, a std::span, an array. Not a temporary owner.
+/// Contiguous elements of type T and their number: a std::vector, std::span or array, but not a temporary that owns.
 template <class Range, class T>
 concept BufferOf =
     std::is_convertible_v<Range, std::span<T>> &&
@@ -20,10 +20,10 @@ concept BufferOf =
 template <class Range>
 using BufferElement = std::remove_reference_t<decltype(*std::data(std::declval<Range&>()))>;
 
-/// @throws ShapeError  unless a buffer of `size` elements holds those of `shape`
+/// @throws ShapeError  if a buffer of `size` elements is too small for `shape`
 MULTIHEAD_API void check_buffer(index_t size, const index_t* shape, int rank);
 
-/// Last axis fastest.
+/// The strides, in elements, of a contiguous array whose last axis varies fastest.
 template <std::size_t R>
 constexpr std::array<index_t, R> contiguous_stride(const std::array<index_t, R>& shape) {
   std::array<index_t, R> stride{};

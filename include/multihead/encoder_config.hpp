@@ -1,4 +1,4 @@
-// What config.json says about an encoder of the BERT family, checked.
+// The checked content of config.json of an encoder of the BERT family.
 #pragma once
 
 #include <filesystem>
@@ -11,33 +11,33 @@
 
 namespace multihead {
 
-/// Sizes and switches of an encoder, by one set of names whatever the family calls them.
+/// Sizes and settings of an encoder, under the same names for all model families.
 struct EncoderConfig {
   std::string model_type;            ///< as in the file: "bert", "distilbert", "roberta", ..
   index_t d_model = 0;               ///< E
   index_t num_layers = 0;            ///< L
-  index_t num_heads = 0;             ///< H, as designed: single layers may have fewer, see pruned_heads
+  index_t num_heads = 0;             ///< H before any removal; a layer may have fewer, see pruned_heads
   index_t head_dim = 0;              ///< D
   index_t hidden_features = 0;       ///< width inside the feed-forward network
   index_t vocab_size = 0;            ///< rows of the word embedding
   index_t max_positions = 0;         ///< rows of the position embedding
-  index_t num_token_types = 0;       ///< rows of the token type embedding; 0 = there is none
-  index_t pad_token_id = 0;          ///< the id that fills up batches
-  bool positions_after_pad = false;  ///< RoBERTa: token i stands at row pad_token_id + 1 + i, pad tokens not counted
+  index_t num_token_types = 0;       ///< rows of the token type embedding; 0 = there is no such embedding
+  index_t pad_token_id = 0;          ///< the id used for padding
+  bool positions_after_pad = false;  ///< RoBERTa: token i has position row pad_token_id + 1 + i, pad tokens not counted
   double norm_epsilon = 0;
   nn::Activation activation = nn::Activation::gelu;
-  std::map<index_t, std::vector<index_t>> pruned_heads;  ///< by layer: heads removed, numbered as designed, ascending
+  std::map<index_t, std::vector<index_t>> pruned_heads;  ///< by layer: original numbers of removed heads, ascending
 
-  /// Tokens that a text should be cut to: max_tokens(), or what tokenizer_config.json asks for if that is less.
+  /// Number of tokens to truncate a text to: max_tokens(), or the limit of tokenizer_config.json if that is smaller.
   index_t max_text_tokens = 0;
 
-  /// Tokens that have a position.
+  /// Number of tokens that have a position, hence the longest possible sequence.
   index_t max_tokens() const { return max_positions - (positions_after_pad ? pad_token_id + 1 : 0); }
 };
 
-/// Reads config.json of a folder, and tokenizer_config.json where there is one.
-/// @throws CheckpointError   if it is missing or damaged, or its numbers contradict each other
-/// @throws UnsupportedError  if it asks for something not handled, which the text names: another model_type, another
+/// Reads config.json of a folder, and tokenizer_config.json if there is one.
+/// @throws CheckpointError   if config.json is missing, or one of the files is damaged or contradicts itself
+/// @throws UnsupportedError  if it requires something that is not handled, which the text names: another model_type or
 ///                           activation, positions that are not absolute, a decoder
 MULTIHEAD_API EncoderConfig load_encoder_config(const std::filesystem::path& folder);
 

@@ -1,6 +1,6 @@
 // The errors of the library. Each text reads
 //   function: rule, got name=value, name=value; hint
-// so that a person sees the rule and every number of the disagreement. The library never prints and never aborts.
+// so that it shows the rule and every number that is involved. The library never prints and never aborts.
 #pragma once
 
 #include <stdexcept>
@@ -9,7 +9,7 @@
 
 namespace multihead {
 
-/// Root of all errors thrown by the library.
+/// Base class of all errors that the library throws.
 class MULTIHEAD_API Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

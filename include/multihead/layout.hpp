@@ -1,16 +1,16 @@
-// Your buffer as attention takes it: views indexed [B, S, H, D] of the two usual orders in memory.
+// Views indexed [B, S, H, D], as attention takes them, of buffers in the two usual memory orders.
 //
-//   bshd(data, B, S, H, D)   token after token, as a projection leaves them:  data[((b*S + s)*H + h)*D + d]
-//   bhsd(data, B, H, S, D)   head after head, as most libraries call it:      data[((b*H + h)*S + s)*D + d]
+//   bshd(data, B, S, H, D)   token by token, as a projection writes them:   data[((b*S + s)*H + h)*D + d]
+//   bhsd(data, B, H, S, D)   head by head, as most libraries store them:    data[((b*H + h)*S + s)*D + d]
 //
-// Both give the element (b, s, h, d) of the view view(b, s, h, d). data is
+// In both cases this element is view(b, s, h, d). `data` is one of
 //
 //   a pointer to float, double, bf16 or f16, const or not
-//   a std::vector, std::span or array of them: ShapeError if it has fewer elements than the extents need
+//   a std::vector, std::span or array of these; it throws ShapeError if it has fewer elements than the extents need
 //   an untyped pointer and its DType
 //
-// Strides, in elements and in the order of the buffer's own axes, may follow the extents. Queries, keys and values in
-// one buffer [B, S, 3, H, D], say:
+// Strides, in elements and in the order of the buffer's own axes, may follow the extents. For example, for queries,
+// keys and values in one buffer [B, S, 3, H, D]:
 //
 //   const std::array<index_t, 4> stride = {S * 3 * H * D, 3 * H * D, D, 1};
 //   attention_forward({.q = bshd(qkv, B, S, H, D, stride),
@@ -18,7 +18,7 @@
 //                      .v = bshd(qkv + 2 * H * D, B, S, H, D, stride)},
 //                     {.out = bshd(out_data, B, S, H, D)});
 //
-// Rows in which only a part is used, [B, S, H, D] of a buffer [B, S, H, 2 * D], are such strides too.
+// Strides also describe padded rows, such as [B, S, H, D] in a buffer [B, S, H, 2 * D].
 #pragma once
 
 #include "multihead/any_view.hpp"

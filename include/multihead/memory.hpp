@@ -1,4 +1,4 @@
-// Memory that the library keeps.
+// Memory that the library keeps for reuse.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace multihead {
 
-/// Tensors and workspaces that end leave their memory with the library for those to come: blocks of 64 KB and more, at
-/// most 32 of them and 64 MB together. This gives all of it back to the system and returns the bytes given back. It may
-/// be called at any time, from any thread; what is released later is kept again. When the process ends, or the shared
-/// object that holds the library is unloaded, it happens by itself.
+/// The library keeps freed memory of tensors and workspaces for reuse: blocks of 64 KB or more, at most 32 of them and
+/// 64 MB in total. This function gives all of it back to the system and returns the number of bytes. It may be called
+/// at any time and from any thread; memory that is freed later is kept again. It is called automatically when the
+/// process ends or the shared library is unloaded.
 MULTIHEAD_API std::size_t release_kept_memory() noexcept;
 
 }  // namespace multihead

@@ -1,7 +1,7 @@
 // The whole engine: attention forward and backward, the layers around it, the KV cache, matrix products, threads.
 //
-// Library multihead::multihead. What reads models, text and files is in multihead::models, and its headers are included
-// one by one: encoder.hpp, tokenizer.hpp, sentence_embedding.hpp, safetensors.hpp, lens.hpp, report.hpp.
+// It is the library multihead::multihead. Models, text and files are read by multihead::models; include its headers by
+// name: encoder.hpp, tokenizer.hpp, sentence_embedding.hpp, safetensors.hpp, lens.hpp, report.hpp and others.
 #pragma once
 
 #include "multihead/attention.hpp"

@@ -1,8 +1,8 @@
-// A file that appears under its name complete, or not at all.
+// Writes a file that appears under its name only when it is complete.
 //
-//   OutputFile file("weights.bin");   where it leads is found out; nothing is created or changed
-//   file.write(bytes);                into a temporary file in the same folder
-//   file.finish();                    flushed to the disk, then renamed over "weights.bin"
+//   OutputFile file("weights.bin");   checks that the file can be written; creates and changes nothing
+//   file.write(bytes);                writes to a temporary file in the same folder
+//   file.finish();                    flushes it to the disk, then renames it to "weights.bin"
 #pragma once
 
 #include <sys/types.h>
@@ -18,7 +18,7 @@
 
 namespace multihead {
 
-/// A file that cannot be written: the disk is full, a folder is missing, permission is denied ..
+/// A file that cannot be written: the disk is full, a folder is missing, permission is denied, ...
 class MULTIHEAD_API WriteError : public Error {
  public:
   WriteError(std::filesystem::path path, int error_number);
@@ -32,34 +32,34 @@ class MULTIHEAD_API WriteError : public Error {
   std::string reason_;
 };
 
-/// Links are followed, dangling ones to the file that they name. An existing file keeps its bytes until finish(), and
-/// its permissions after it. Pipes, devices and open descriptors ("/dev/stdout", "/dev/fd/3") are written to as they
-/// are. Not for use by several threads at once.
+/// Links are followed, even if the file they name does not exist yet. An existing file is unchanged until finish()
+/// replaces it, and its permissions are kept. Pipes, devices and open descriptors ("/dev/stdout", "/dev/fd/3") are
+/// written to directly. An OutputFile must not be used by several threads at once.
 class MULTIHEAD_API OutputFile {
  public:
   /// Nothing is created or changed before the first write().
   /// @throws WriteError  if the file could not be written: its folder is missing, it is a folder, permission is denied
   explicit OutputFile(const std::filesystem::path& path);
-  /// A descriptor that is open and stays open; `name` is what errors call it.
+  /// Writes to an open descriptor and does not close it. `name` is used in error texts.
   OutputFile(int descriptor, std::filesystem::path name);
-  /// Unless finish() has returned, the temporary file is removed and what stood under the name still does.
+  /// Removes the temporary file unless finish() has returned; an existing file of this name is then left unchanged.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// Writes all bytes after those written before; blocks while a pipe is full.
+  /// Appends all bytes; blocks while a pipe is full.
   /// @throws WriteError
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
-  /// @throws WriteError  if the bytes do not reach the disk or the file cannot be renamed
+  /// @throws WriteError  if the data cannot be flushed to the disk or the file cannot be renamed
   void finish();
 
-  /// Where the bytes stand until finish(); known from the start. Empty where they are written directly.
+  /// Path of the temporary file, known from the start; empty if the file is written to directly.
   const std::filesystem::path& temporary() const { return temporary_; }
-  /// The descriptor that is written to where the path names one ("/dev/stdout" is 1).
+  /// The descriptor that is written to, if one was given or the path names one ("/dev/stdout" is 1).
   std::optional<int> descriptor() const { return given_; }
-  /// Whether `other` names the same file or pipe, by whatever path or link, existing or not yet. Devices never are.
+  /// Whether `other` leads to the same file or pipe, even if that does not exist yet. Always false for devices.
   bool is_same(const std::filesystem::path& other) const;
 
  private:
@@ -67,7 +67,7 @@ class MULTIHEAD_API OutputFile {
   [[noreturn]] void fail(int error_number) const;
 
   std::filesystem::path path_, target_, temporary_;  // target_: links resolved
-  std::optional<mode_t> mode_;                       // of the file that is replaced
+  std::optional<mode_t> mode_;                       // of an existing file
   uid_t owner_ = 0;
   gid_t group_ = 0;
   std::optional<int> given_;

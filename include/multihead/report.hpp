@@ -1,8 +1,8 @@
-// One self-contained page of a model's heads: html with its styles, its script and its data, no outside address.
+// A self-contained HTML page of the attention heads of a model: styles, script and data are inside, nothing is loaded.
 //
-//   layers[l]  probs [1, H, Sq, Skv]   as attention_forward leaves them; layers may differ in H
+//   layers[l]  probs [1, H, Sq, Skv]   as attention_forward writes them; layers may differ in H
 //   queries    Sq tokens               the rows
-//   keys       Skv tokens              the columns; left empty in self-attention: the queries again
+//   keys       Skv tokens              the columns; empty = the queries (self-attention)
 #pragma once
 
 #include <string>
@@ -14,51 +14,51 @@
 
 namespace multihead {
 
-/// A token as it is shown. All texts are UTF-8 and shown literally, markup included.
+/// A token as it is displayed. All texts are UTF-8 and displayed literally: HTML markup in them has no effect.
 struct ReportToken {
   std::string text;
-  bool special = false;  ///< [CLS], [SEP], padding: what the page can hide
+  bool special = false;  ///< [CLS], [SEP], padding and the like, which the page can hide
   index_t word = -1;     ///< index into ReportTokens::words; -1 = the token is a word of its own
 };
 
 struct ReportTokens {
   std::vector<ReportToken> tokens;
-  std::vector<std::string> words = {};  ///< the text of each word; a word's tokens may lie anywhere
+  std::vector<std::string> words = {};  ///< the text of each word; its tokens need not be adjacent
 };
 
-/// [tokens]: which are special.
+/// For each token whether it is special, [tokens].
 MULTIHEAD_API Tensor<bool, 1> special_flags(const ReportTokens& tokens);
 
 struct AttentionReport {
-  std::string title;                               ///< the model's name, say
-  std::string text = {};                           ///< what was read; shown under the title and named in the tab
-  std::string model = {};                          ///< where the model lies: a path or an address
+  std::string title;                               ///< for example the name of the model
+  std::string text = {};                           ///< the analysed text, shown under the title and in the browser tab
+  std::string model = {};                          ///< path or address of the model
   std::vector<std::string> notes = {};             ///< sentences shown under the title: "The text was cut ..."
   ReportTokens queries;                            ///< Sq
   ReportTokens keys = {};                          ///< Skv
   std::vector<TensorView<const float, 4>> layers;  ///< each [1, H, Sq, Skv], any strides
-  index_t first_layer = 0;                         ///< the head that is open at first
-  index_t first_head = 0;                          ///< counted among those that the layer has
+  index_t first_layer = 0;                         ///< the head that is displayed at first
+  index_t first_head = 0;                          ///< its index within the layer
 
-  /// The number that each head is shown under, rising within a layer: what is left of a layer whose heads were removed
-  /// keeps its names. Empty, or an empty list for a layer: 0 .. H-1.
+  /// The number under which each head is displayed, ascending within a layer, so that heads keep their original numbers
+  /// after others were removed. Empty, or an empty list for a layer: 0 .. H-1.
   std::vector<std::vector<index_t>> head_numbers = {};
 };
 
-/// Weights of a page are kept as whole multiples of 10^-digits: every number shown is the exact one, rounded.
-/// Six digits, or four where the maps hold more than two million weights and six would make the file too large; a head
-/// without large weights then has five (none above 0.01) or six (none above 0.001), which cost it no more bytes.
+/// Decimal digits of the probabilities in the page, which are stored as whole multiples of 10^-digits, exactly rounded.
+/// Six, or four if there are more than two million probabilities, to limit the size of the file; a head whose largest
+/// probability is at most 0.01 then has five, and one at most 0.001 six, which takes no more bytes.
 MULTIHEAD_API int report_digits(const AttentionReport& report);
 
 /// The page, as one string of UTF-8.
 ///
-/// @throws ShapeError  if a layer's batch is not 1, its rows or columns are not as many as the tokens, a weight is not
-///                     in [0, 1] (a little over for rounding), a word index is out of range, there is no layer or a
-///                     layer has no head, the first head does not exist, or the numbers of a layer's heads are not one
-///                     a head, from 0 up and rising
+/// @throws ShapeError  if the batch of a layer is not 1, its rows or columns are not as many as the tokens, a
+///                     probability is not in [0, 1] (apart from rounding), a word index is out of range, there is no
+///                     layer or a layer has no head, the first head does not exist, or the head_numbers of a
+///                     layer are not one per head, from 0 up and ascending
 ///
-/// Cost     some 60 ns a weight on one core; heads go to the threads one by one.
-/// Memory   the page (about 0.75 byte a weight at four digits, 3 at six) and one packed head a thread.
+/// Cost     about 60 ns per probability on one core; heads are distributed over the threads.
+/// Memory   the page (about 0.75 bytes per probability at four digits, 3 at six) and one packed head per thread.
 MULTIHEAD_API std::string attention_page(const AttentionReport& report, Executor* threads = nullptr);
 
 }  // namespace multihead

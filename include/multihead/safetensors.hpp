@@ -1,10 +1,10 @@
-// Named tensors in safetensors files: mapped, checked in full before the first read, never executed.
+// Named tensors in safetensors files. Files are mapped into memory and checked in full before the first read.
 //
 //   file = header_bytes (u64, little endian) | header (JSON) | data
 //   header = {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, .., "__metadata__": {..}}
 //
-// A file is refused unless its tensors tile the data area exactly: no gap, no overlap, no rest, every byte count
-// equal to product(shape) times the element size. See docs/checkpoints.md.
+// A file is refused unless its tensors cover the data area exactly, without gaps or overlaps, and each has as many
+// bytes as its shape and dtype need. See docs/checkpoints.md.
 #pragma once
 
 #include <cstddef>
@@ -23,29 +23,29 @@
 #pragma GCC diagnostic ignored "-Wsign-conversion"  // ranks and axes are int, those of std::array are not
 namespace multihead {
 
-/// One tensor as it lies in a file.
+/// One tensor as it is stored in a file.
 struct StoredTensor {
   std::string dtype;                ///< as the file spells it: "F32", "BF16", "I64", ..
   std::vector<index_t> shape;       ///< row-major
   std::span<const std::byte> data;  ///< little endian, possibly unaligned
 };
 
-/// The tensors of one file, or of all shards of an index. Copies share the mapping, which lives as long as any copy.
-/// The files must not be truncated meanwhile: the operating system then raises SIGBUS on a read.
+/// The tensors of one file, or of all shards of an index. Copies share the mapping, which exists as long as any copy.
+/// The files must not be truncated in this time: reading would raise the signal SIGBUS.
 class MULTIHEAD_API Safetensors {
  public:
-  /// Sorted.
+  /// The names of all tensors, sorted.
   const std::vector<std::string>& names() const;
 
-  /// The tensor, or null where there is none of that name.
+  /// The tensor of this name, or null if there is none.
   const StoredTensor* find(std::string_view name) const;
 
-  /// The tensor. @throws CheckpointError  naming it, where there is none
+  /// The tensor of this name. @throws CheckpointError  if there is none
   const StoredTensor& at(std::string_view name) const;
 
   /// A copy converted to T, which is float or double.
   /// @throws CheckpointError   if there is no such tensor, or its rank is not R
-  /// @throws UnsupportedError  if it is stored as anything else than F32, F64, BF16 or F16
+  /// @throws UnsupportedError  if its stored dtype is not F32, F64, BF16 or F16
   template <class T, int R>
   Tensor<T, R> read(std::string_view name) const {
     std::array<index_t, R> shape{};
@@ -55,7 +55,7 @@ class MULTIHEAD_API Safetensors {
     return result;
   }
 
-  /// The stored bytes seen as T without a copy; absent where the stored dtype is another or the data are not aligned.
+  /// A view of the stored data as T, not a copy; absent if the stored dtype is not that of T or the data is unaligned.
   /// @throws CheckpointError  if there is no such tensor, or its rank is not R
   template <class T, int R>
   TensorView<const T, R> view(std::string_view name) const {
@@ -66,7 +66,7 @@ class MULTIHEAD_API Safetensors {
                 : TensorView<const T, R>();
   }
 
-  /// Free text of the header, from "__metadata__"; of the first shard where there are several.
+  /// The strings of "__metadata__" in the header; of the first shard if there are several.
   const std::map<std::string, std::string>& metadata() const;
 
  private:
@@ -80,12 +80,12 @@ class MULTIHEAD_API Safetensors {
   std::shared_ptr<const Impl> impl_;
 };
 
-/// Maps a .safetensors file, the shards of a .index.json, or a folder that holds model.safetensors or, failing that,
+/// Maps a .safetensors file, the shards of a .index.json, or a folder: its model.safetensors or, if there is none, its
 /// model.safetensors.index.json.
 ///
-/// A shard is a plain file name in the folder of its index; every tensor of the index must be in its shard.
+/// Shards must be in the folder of their index, and each tensor of the index must be in the shard that the index names.
 /// @throws CheckpointError  if a file is missing or breaks a rule of the format
-/// Cost  reads the headers alone.
+/// Cost  reads the headers only.
 MULTIHEAD_API Safetensors load_safetensors(const std::filesystem::path& path);
 
 /// A tensor to be written. `data` is row-major, little endian.
@@ -98,14 +98,14 @@ struct TensorToSave {
 template <class T, int R>
 TensorToSave tensor_to_save(std::string name, TensorView<T, R> view);
 
-/// Writes a file with the largest elements first, then by name, so that the same tensors give the same bytes and every
-/// tensor is aligned. The file appears under its name at once and complete, or not at all: after an error, what stood
-/// there still does. Links, pipes and devices: as OutputFile.
+/// Writes tensors in order of decreasing element size, then by name: the same tensors always give the same bytes, and
+/// every tensor is aligned. The file appears under its name only when it is complete; after an error, an existing file
+/// is unchanged. Links, pipes and devices are treated as by OutputFile.
 /// @throws ShapeError       if two names are equal, or bytes and shape disagree
 /// @throws CheckpointError  if the file cannot be written
 MULTIHEAD_API void save_safetensors(const std::filesystem::path& path, std::span<const TensorToSave> tensors,
                                     const std::map<std::string, std::string>& metadata = {});
-/// The same into an open file, which is not finished.
+/// The same, written to `file`. The caller calls file.finish().
 /// @throws ShapeError, WriteError
 MULTIHEAD_API void save_safetensors(OutputFile& file, std::span<const TensorToSave> tensors,
                                     const std::map<std::string, std::string>& metadata = {});

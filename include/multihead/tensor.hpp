@@ -18,7 +18,7 @@ namespace multihead {
 MULTIHEAD_API index_t checked_size(const index_t* shape, int rank, index_t element_bytes);
 
 namespace detail {
-/// 64-byte aligned memory, not initialised. Of what is released the process keeps up to 64 MB for later.
+/// 64-byte aligned memory, not initialised. Up to 64 MB of released memory are kept for reuse, see memory.hpp.
 MULTIHEAD_API void* allocate(std::size_t bytes);
 MULTIHEAD_API void release(void* data) noexcept;
 struct Release {
@@ -26,7 +26,7 @@ struct Release {
 };
 }  // namespace detail
 
-/// Tensor of rank R, zero-filled when made. Moves; clone() makes a copy.
+/// Tensor of rank R, filled with zeros by the constructor. It can be moved; clone() makes a copy.
 template <class T, int R>
 class Tensor {
  public:
@@ -35,7 +35,7 @@ class Tensor {
   Tensor() = default;
   explicit Tensor(Extents shape) : Tensor(uninitialized(shape)) { std::fill_n(data(), size_, T{}); }
 
-  /// To be written before it is read.
+  /// A tensor whose elements are not initialised: they must be written before they are read.
   static Tensor uninitialized(Extents shape) {
     Tensor result;
     result.shape_ = shape;
@@ -56,7 +56,7 @@ class Tensor {
   index_t shape(int axis) const { return shape_[axis]; }
   const Extents& shape() const { return shape_; }
 
-  /// A tensor is a view wherever one is taken. The view of a temporary would dangle: name the tensor first.
+  /// A tensor converts to a view, unless it is a temporary, whose view would dangle.
   TensorView<T, R> view() & { return {data_.get(), shape_}; }
   TensorView<const T, R> view() const& { return {data_.get(), shape_}; }
   TensorView<const T, R> view() const&& = delete;

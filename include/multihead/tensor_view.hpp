@@ -1,4 +1,4 @@
-// A strided, non-owning view of a dense array. Views go in, owners come out.
+// A strided view of a dense array that it does not own. Functions take views, and return owners such as Tensor.
 //
 //   element(i0, .., iR-1) = data[i0*stride(0) + .. + iR-1*stride(R-1)]      strides in elements
 //
@@ -24,8 +24,8 @@ namespace multihead {
 template <class T, int R>
 class Tensor;
 
-/// View of rank R. Strides count elements and may be 0 (an expanded axis) or negative.
-/// A default-constructed view is absent: it tests false.
+/// View of rank R. Strides count elements and may be 0 (a broadcast axis) or negative.
+/// A default-constructed view is absent: it converts to false.
 template <class T, int R>
 class TensorView {
  public:
@@ -50,7 +50,7 @@ class TensorView {
     detail::check_buffer(static_cast<index_t>(std::size(buffer)), shape.data(), R);
   }
 
-  /// A view of T is a view of const T.
+  /// A view of T converts to a view of const T.
   constexpr operator TensorView<const T, R>() const
     requires(!std::is_const_v<T>)
   {
@@ -88,7 +88,7 @@ class TensorView {
     return data_[offset];
   }
 
-  /// The axes in another order: result axis a is this view's axis order[a].
+  /// The axes in another order: axis a of the result is axis order[a] of this view.
   constexpr TensorView permute(std::array<int, R> order) const {
     TensorView result = *this;
     for (int axis = 0; axis < R; ++axis) {

@@ -1,4 +1,4 @@
-// A model folder as a whole: texts to token ids, to hidden states, to one vector per text.
+// A model folder as a whole: text -> token ids -> hidden states -> one vector per text.
 //
 //   const TextEncoder model = load_text_encoder(folder);
 //   const Encoding text = model.encode("The cat sat.");
@@ -20,23 +20,24 @@ struct MULTIHEAD_API TextEncoder {
   Tokenizer tokenizer;
   Encoder encoder;
   SentencePooling pooling;
-  EncodeOptions cut;  ///< where, and at which end, the files of the folder want long texts cut
+  EncodeOptions cut;  ///< to how many tokens, and at which end, the files say to truncate long texts
 
-  /// The tokens that the model reads: cut, and with type_ids 0 where the model is not given any.
+  /// The tokens for `encoder`: truncated, and with type_ids 0 if the model takes none.
   /// @throws as Tokenizer::encode
   Encoding encode(std::string_view text) const;
   Encoding encode_pair(std::string_view text, std::string_view pair) const;
 };
 
 struct TextEncoderOptions {
-  /// Whether the files of sentence-transformers count. Without them `pooling` is the plain mean, texts may be as long
-  /// as the encoder and the tokenizer allow, and modules that are not handled are no hindrance.
+  /// Whether to read the files of sentence-transformers. If not, `pooling` is the mean, texts may be as long as the
+  /// encoder and the tokenizer allow, and modules that are not supported do not matter.
   bool sentence_vectors = true;
 };
 
-/// Tokenizer::load, load_encoder and load_sentence_pooling of one folder, of which each JSON file is read once.
+/// Combines Tokenizer::load, load_encoder and load_sentence_pooling of one folder and reads each JSON file once.
 /// @throws as these three
-/// Cost  a copy of the weights, each of which is looked at once.
-MULTIHEAD_API TextEncoder load_text_encoder(const std::filesystem::path& folder, const TextEncoderOptions& options = {});
+/// Cost  copies the weights and checks each of them once.
+MULTIHEAD_API TextEncoder load_text_encoder(const std::filesystem::path& folder,
+                                            const TextEncoderOptions& options = {});
 
 }  // namespace multihead

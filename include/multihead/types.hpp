@@ -9,7 +9,7 @@
 
 namespace multihead {
 
-/// Every extent, stride and index.
+/// Type of every extent, stride and index.
 using index_t = std::int64_t;
 
 /// bfloat16: the upper half of an IEEE binary32. Storage only; arithmetic happens in f32.
@@ -38,7 +38,7 @@ constexpr index_t dtype_bytes(DType dtype) {
   return 0;
 }
 
-/// "f32", "bf16", ...: as it stands in error texts and JSON.
+/// The name used in error texts and JSON: "f32", "bf16", ...
 constexpr const char* dtype_name(DType dtype) {
   switch (dtype) {
     case DType::f32: return "f32";
@@ -51,7 +51,7 @@ constexpr const char* dtype_name(DType dtype) {
   return "?";
 }
 
-/// dtype_of<T>: the DType of a C++ element type, const or not. No other type can be viewed.
+/// dtype_of<T>: the DType of a C++ element type, const or not. InputView and OutputView accept only these types.
 template <class T>
 inline constexpr DType dtype_of = dtype_of<std::remove_const_t<T>>;
 template <>
@@ -67,11 +67,11 @@ inline constexpr DType dtype_of<bool> = DType::boolean;
 template <>
 inline constexpr DType dtype_of<index_t> = DType::i64;
 
-/// Exact.
+/// Conversion to float; always exact.
 inline float to_float(bf16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
 MULTIHEAD_API float to_float(f16 x);
 
-/// Round to nearest, ties to even; NaN stays NaN, overflow becomes infinity.
+/// Conversion from float, rounded to nearest, ties to even. NaN stays NaN; overflow gives infinity.
 MULTIHEAD_API bf16 to_bf16(float x);
 MULTIHEAD_API f16 to_f16(float x);
 

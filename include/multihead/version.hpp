@@ -1,11 +1,11 @@
-// The version of the library that a program runs with.
+// The version of the library that is linked or loaded.
 #pragma once
 
 #include "multihead/export.hpp"
 
 namespace multihead {
 
-/// "0.1.0"
+/// For example "0.1.0".
 MULTIHEAD_API const char* version();
 
 }  // namespace multihead

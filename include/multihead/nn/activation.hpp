@@ -2,7 +2,7 @@
 //
 //   relu(x)      = max(x, 0)
 //   gelu(x)      = x * Phi(x) = x/2 * (1 + erf(x / sqrt(2)))                          Hendrycks & Gimpel 2016
-//   gelu_tanh(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))                  the same paper's approximation
+//   gelu_tanh(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))                  approximation of the same paper
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ MULTIHEAD_API void activation_forward(Activation activation, TensorView<const T,
                                       Executor* threads = nullptr);
 
 /// dx = dy * activation'(x). The derivative of relu at 0 is 0.
-/// @param x   what the forward was given
+/// @param x   the input of activation_forward
 /// @param dx  the shape of x, last axis contiguous; overwritten; may be dy or x
 template <class T>
 MULTIHEAD_API void activation_backward(Activation activation, TensorView<const T, 2> x, TensorView<const T, 2> dy,

@@ -1,14 +1,14 @@
-// A layer's parameters in the layouts of other libraries: the same numbers under other names, packed, split or
-// transposed. No files here: tensors by name go in and come out.
+// Converts the parameters of a layer from and to the layouts of other libraries: the same numbers under other names,
+// concatenated, split or transposed. Input and output are named tensors in memory, not files.
 //
 //   torch   nn.MultiheadAttention: in_proj_weight [3E, E] or, where key or value widths differ, q_proj_weight [E, E],
 //           k_proj_weight [E, E_k], v_proj_weight [E, E_v]; in_proj_bias [3E]; out_proj.weight [E, E], out_proj.bias
-//           [E]; bias_k, bias_v [1, 1, E]. Biases all or none. zero_attn is not in the file.
+//           [E]; bias_k, bias_v [1, 1, E]. All biases or none. zero_attn is not stored.
 //   keras   MultiHeadAttention: {query,key,value}_dense/vars/0 [width, H, D or Dv], output_dense/vars/0 [H, Dv, E_y];
-//           biases /vars/1 [H, D or Dv], [E_y]. Biases all or none.
+//           biases /vars/1 [H, D or Dv], [E_y]. All biases or none.
 //   gpt2    c_attn.weight [E, 3E], c_attn.bias [3E], c_proj.weight [E, E], c_proj.bias [E]: [in, out], transposed.
-//           The buffers `bias` and `masked_bias` are passed over.
-//   gpt2_cross   q_attn.weight [E, E], q_attn.bias [E], c_attn.weight [E, 2E] for k and v, the rest as gpt2.
+//           The buffers `bias` and `masked_bias` are ignored.
+//   gpt2_cross   q_attn.weight [E, E], q_attn.bias [E], c_attn.weight [E, 2E] for k and v, the others as in gpt2.
 #pragma once
 
 #include <map>
@@ -21,14 +21,14 @@ namespace multihead::nn {
 
 enum class AttentionLayout : std::uint8_t { torch, keras, gpt2, gpt2_cross };
 
-/// Row-major, of any rank.
+/// A row-major tensor of any rank that owns its values.
 template <class T>
 struct NamedTensor {
   std::vector<index_t> shape;
   std::vector<T> values;
 };
 
-/// The same without the values.
+/// The same, without ownership of the values.
 template <class T>
 struct NamedView {
   const T* data;
@@ -47,27 +47,27 @@ NamedViews<T> views_of(const NamedTensors<T>& tensors) {
   return views;
 }
 template <class T>
-NamedViews<T> views_of(const NamedTensors<T>&& tensors) = delete;  // they would dangle
+NamedViews<T> views_of(const NamedTensors<T>&& tensors) = delete;  // the views would dangle
 
-/// The configuration that tensors in torch's layout were made with; num_heads, zero_attn and dropout are not in them.
+/// The configuration of a layer whose tensors have torch's layout. They do not tell num_heads, zero_attn and dropout.
 /// @throws CheckpointError  if a tensor is missing or has another rank
 template <class T>
 MULTIHEAD_API MultiHeadConfig torch_config(const NamedViews<T>& tensors, index_t num_heads);
 
 /// Fills layer.parameters().
-/// @throws UnsupportedError  if the layout cannot hold such a layer
-/// @throws CheckpointError   if a tensor is missing, has another shape, or is none of the layout; nothing is changed
-/// then
+/// @throws UnsupportedError  if the layout cannot represent a layer with this configuration
+/// @throws CheckpointError   if a tensor is missing, has another shape, or does not belong to the layout; the layer is
+///                           not changed in that case
 template <class T>
 MULTIHEAD_API void load_layout(AttentionLayout layout, const NamedViews<T>& tensors, MultiHeadAttention<T>& layer);
 
-/// @throws UnsupportedError  if the layout cannot hold such a layer
+/// @throws UnsupportedError  if the layout cannot represent a layer with this configuration
 template <class T>
 MULTIHEAD_API NamedTensors<T> save_layout(AttentionLayout layout, const MultiHeadAttention<T>& layer);
 
-// torch's nn.MultiheadAttention says True = hidden in its boolean masks. These turn them into Mask::visible, where
-// true = seen. (Its float masks are added, as AttentionOptions::bias is; scaled_dot_product_attention says True =
-// seen.)
+// In the boolean masks of torch's nn.MultiheadAttention, True = hidden. These functions convert them to Mask::visible,
+// where true = visible. (Its float masks are added to the scores, as AttentionOptions::bias is. In torch's
+// scaled_dot_product_attention, True = visible.)
 
 /// attn_mask [Sq, Skv] -> visible [Sq, Skv]
 MULTIHEAD_API Tensor<bool, 2> visible_from_torch_attn_mask(TensorView<const bool, 2> hidden);

@@ -1,4 +1,4 @@
-// y = down(activation(up(x))), each token by itself
+// Feed-forward network: y = down(activation(up(x))), for each token independently.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace multihead::nn {
 
-/// What a forward leaves for backward. Reused when the extents stay the same.
+/// What forward stores for backward. The memory is reused if the extents do not change.
 template <class T>
 struct FeedForwardActivations {
   Tensor<T, 2> hidden;  ///< [n, hidden_features] before the activation
@@ -22,7 +22,7 @@ struct MULTIHEAD_API FeedForward {
   Activation activation = Activation::relu;
 
   FeedForward() = default;
-  /// Zeros.
+  /// All parameters are zero.
   FeedForward(index_t features, index_t hidden_features, Activation act = Activation::relu);
 
   index_t features() const { return up.in_features(); }
@@ -33,7 +33,7 @@ struct MULTIHEAD_API FeedForward {
   /// @param x  [n, features], last axis contiguous
   /// @param y  [n, features], last axis contiguous; overwritten; must not overlap x
   /// @throws ShapeError  before anything is written
-  /// Memory  a block of tokens times hidden_features; all tokens if `activations` are kept.
+  /// Memory  hidden_features numbers for each token of a block; for each token of x if `activations` are stored.
   void forward(TensorView<const T, 2> x, TensorView<T, 2> y, Executor* threads = nullptr,
                FeedForwardActivations<T>* activations = nullptr) const;
 

@@ -1,4 +1,4 @@
-// Single heads of a layer: what each adds to y, and tensors of the designed heads cut to those that remain.
+// Single heads of a layer: the contribution of each to y, and selecting the remaining heads of per-head tensors.
 #pragma once
 
 #include "multihead/nn/multi_head_attention.hpp"
@@ -7,15 +7,15 @@
 #pragma GCC diagnostic ignored "-Wsign-conversion"  // ranks and axes are int, those of std::array are not
 namespace multihead::nn {
 
-/// What each head adds to y:
+/// The contribution of each head to y:
 ///
-///   contribution[b, i, n, :] = gate[h] * heads[b, i, h, :] w_o[:, h's columns]^T        h = selected[n]
+///   contribution[b, i, n, :] = gate[h] * heads[b, i, h, :] w_o[:, columns of h]^T        h = selected[n]
 ///
-/// Summed over all heads, and with b_o added, they are y.
+/// Their sum over all heads, plus b_o, is y.
 ///
 /// @param heads     [B, Sq, H, Dv]  MultiHeadOutput::heads of a forward, or MultiHeadActivations::heads. Any strides
 /// @param gates     [H]             as given to that forward; absent = 1
-/// @param selected  [N]             which of the heads that remain; absent = all, in order
+/// @param selected  [N]             indices of remaining heads; absent = all, in order
 /// @return [B, Sq, N, E_y]
 /// @throws ShapeError  if shapes disagree, or a selected head is not in [0, H)
 ///
@@ -27,22 +27,22 @@ MULTIHEAD_API Tensor<T, 4> head_contributions(const MultiHeadAttention<T>& layer
                                               TensorView<const index_t, 1> selected = {});
 
 namespace detail {
-/// The remaining heads, or null for an axis of extent 1, which is kept.
-/// @throws ShapeError  if it is neither, or `axis` is no axis
+/// Original numbers of the remaining heads if `axis` has an entry per original head; null if its extent is 1.
+/// @throws ShapeError  if its extent is another one, or there is no such axis
 template <class T>
 MULTIHEAD_API const std::vector<index_t>* remaining_along(const MultiHeadAttention<T>& layer, const index_t* shape,
                                                           int rank, int axis);
 }  // namespace detail
 
-/// A tensor that was made for the heads as designed, for a layer that has lost some: entries of heads that remain, in
-/// order, in a copy. For gates, slopes, bias, masks and lists of any kind, so that nobody cuts them by hand:
+/// From a tensor with an entry per original head, copies the entries of the heads that remain after remove_heads, in
+/// order. For gates, slopes, biases, masks and any other tensor with an axis of heads:
 ///
-///   const auto slopes = remaining_heads(layer, designed_slopes, 0);   // [H designed] -> [H]
-///   const auto bias = remaining_heads(layer, designed_bias, 1);       // [B, H designed, Sq, Skv]
+///   const auto slopes = remaining_heads(layer, designed_slopes, 0);   // [original H] -> [H]
+///   const auto bias = remaining_heads(layer, designed_bias, 1);       // [B, original H, Sq, Skv] -> [B, H, Sq, Skv]
 ///   layer.forward(input, output, {.attention = {.bias = bias, .alibi_slopes = slopes}});
 ///
-/// @param head_axis  the axis of designed heads; of extent 1 it is copied as it is
-/// @throws ShapeError  if the axis has another extent than config().num_heads or 1
+/// @param head_axis  the axis of the original heads; if its extent is 1 (broadcast), the whole tensor is copied
+/// @throws ShapeError  if the extent of the axis is neither config().num_heads nor 1
 template <class T, class Element, int R>
 Tensor<std::remove_const_t<Element>, R> remaining_heads(const MultiHeadAttention<T>& layer,
                                                         const TensorView<Element, R>& designed, int head_axis) {

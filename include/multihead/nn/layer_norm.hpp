@@ -6,8 +6,8 @@
 
 namespace multihead::nn {
 
-/// T is float or double. Mean and variance are accumulated in double, in two passes: an offset common to all features
-/// costs no accuracy. Source: Ba, Kiros & Hinton 2016, eq. 3.
+/// T is float or double. Mean and variance are computed in double and in two passes, so a large common offset of the
+/// features costs no accuracy. Source: Ba, Kiros & Hinton 2016, eq. 3.
 template <class T>
 struct MULTIHEAD_API LayerNorm {
   Tensor<T, 1> weight;  ///< [features]

@@ -1,4 +1,4 @@
-// y = x weight^T + bias
+// Linear layer: y = x weight^T + bias
 #pragma once
 
 #include "multihead/packed_matrix.hpp"
@@ -7,21 +7,21 @@
 
 namespace multihead::nn {
 
-/// T is float or double. The parameters, and with the same type their gradients.
+/// The parameters of the layer; the same type holds their gradients. T is float or double.
 template <class T>
 struct MULTIHEAD_API Linear {
   Tensor<T, 2> weight;            ///< [out_features, in_features]
-  Tensor<T, 1> bias;              ///< [out_features]; without data where the layer has none
-  PackedMatrix<T> packed_weight;  ///< a copy that forward reads in place of weight, unless it is empty
+  Tensor<T, 1> bias;              ///< [out_features]; without data if the layer has no bias
+  PackedMatrix<T> packed_weight;  ///< unless it is empty, forward reads this copy instead of weight
 
   Linear() = default;
-  /// Zeros.
+  /// All parameters are zero.
   Linear(index_t in_features, index_t out_features, bool with_bias = true);
 
   index_t in_features() const { return weight.shape(1); }
   index_t out_features() const { return weight.shape(0); }
 
-  /// Fills packed_weight: forward gives the same bits, faster. Call it again, or clear it, when weight has changed.
+  /// Fills packed_weight: forward is faster and bit-identical. Call it again, or clear it, when weight has changed.
   void pack_weights(Executor* threads = nullptr) { packed_weight = PackedMatrix<T>(weight.view(), threads); }
 
   /// @param x  [n, in_features], any strides
@@ -35,7 +35,7 @@ struct MULTIHEAD_API Linear {
   void backward(TensorView<const T, 2> x, TensorView<const T, 2> dy, TensorView<T, 2> dx, Linear* gradients,
                 Executor* threads = nullptr) const;
 
-  /// visit(name, tensor) for each parameter that is there, in this order.
+  /// visit(name, tensor) for each parameter that the layer has, in this order.
   template <class Visit>
   void for_each(Visit&& visit) {
     visit("weight", weight);

@@ -1,4 +1,4 @@
-// Conformance cases in the form of the ONNX project: a folder with model.onnx and test_data_set_<n>/, which holds
+// Conformance cases of the ONNX project: each is a folder with model.onnx and folders test_data_set_<n>/, which hold
 // input_<k>.pb for each graph input and output_<k>.pb for each graph output.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace multihead {
 
-/// An output agrees with the expected one if types and shapes are equal and every element has
-///   |got - expected| <= absolute + relative * |expected|       NaN agrees with NaN, an infinity with itself
-/// The values are those of the ONNX project's own test runner, for all element types.
+/// An output is correct if its type and shape are the expected ones and for every element
+///   |got - expected| <= absolute + relative * |expected|       NaN matches NaN, an infinity only itself
+/// The default values are those of the test runner of the ONNX project, for all element types.
 struct OnnxTolerance {
   double relative = 1e-3;
   double absolute = 1e-7;
@@ -24,11 +24,11 @@ struct OnnxCaseResult {
   std::string text;    ///< why it failed; empty if passed
 };
 
-/// Runs all data sets of the case. What the model or its files throw becomes a failed result with the error's text.
+/// Runs all data sets of the case. If the model or its files cause an error, the case has failed with its text.
 MULTIHEAD_API OnnxCaseResult run_onnx_case(const std::filesystem::path& folder, const OnnxTolerance& tolerance = {},
                                            Executor* threads = nullptr);
 
-/// `folder` if it holds a model.onnx, else its subfolders that do, by name.
+/// Returns `folder` if it holds a model.onnx, otherwise its subfolders that do, sorted by name.
 /// @throws CheckpointError  if there is none
 MULTIHEAD_API std::vector<std::filesystem::path> find_onnx_cases(const std::filesystem::path& folder);
 

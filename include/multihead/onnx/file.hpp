@@ -1,5 +1,5 @@
-// Files of the ONNX format (.onnx models, .pb tensors), as far as a model of a few operators needs: graph, nodes,
-// attributes of kind int and float, dense numeric tensors that lie in the file itself.
+// Reads ONNX files (.onnx models, .pb tensors), as far as models of the supported operators need: graph, nodes,
+// attributes of the kinds INT and FLOAT, and dense numeric tensors that are stored in the file itself.
 #pragma once
 
 #include <filesystem>
@@ -12,21 +12,21 @@
 
 namespace multihead {
 
-/// An attribute's value: of kind INT or FLOAT; std::monostate stands for the kinds that are not read.
+/// An attribute's value: of kind INT or FLOAT; std::monostate for attributes of other kinds, which are not read.
 using OnnxAttribute = std::variant<std::monostate, index_t, float>;
 
 struct OnnxNode {
   std::string op_type;
-  std::string domain;                ///< "" is the standard's own, also written "ai.onnx"
+  std::string domain;                ///< "" or "ai.onnx" for operators of the standard
   std::vector<std::string> inputs;   ///< names; "" = an optional input that is not given
   std::vector<std::string> outputs;  ///< names; "" = an optional output that is not wanted
   std::map<std::string, OnnxAttribute> attributes;
 };
 
 struct OnnxGraph {
-  index_t opset = 0;  ///< version of the standard's operators that the model imports
+  index_t opset = 0;  ///< version of the operators of the standard that the model uses
   std::vector<OnnxNode> nodes;
-  std::vector<std::string> inputs;  ///< as the file lists them; initializers among them are not asked of a caller
+  std::vector<std::string> inputs;  ///< as listed in the file; those with an initializer are not passed by the caller
   std::vector<std::string> outputs;
   std::map<std::string, OnnxTensor> initializers;
 };
@@ -38,7 +38,7 @@ struct NamedOnnxTensor {
 
 /// Reads a serialised ModelProto.
 /// @throws CheckpointError   if the file is missing, damaged or contradicts itself
-/// @throws UnsupportedError  if it needs what is not read: external data, sparse tensors, strings
+/// @throws UnsupportedError  if it contains external data, sparse tensors or strings, which are not supported
 MULTIHEAD_API OnnxGraph load_onnx_graph(const std::filesystem::path& path);
 
 /// Reads a serialised TensorProto.

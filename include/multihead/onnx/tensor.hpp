@@ -1,4 +1,4 @@
-// Tensors as ONNX knows them: any rank, any numeric element type. What the ONNX face takes (views) and gives (owners).
+// Tensors of any rank and numeric element type, as ONNX defines them: OnnxView for inputs, OnnxTensor for results.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ enum class OnnxType : std::int32_t {
 /// Bytes of one element; 0 for a number that is not one of OnnxType.
 MULTIHEAD_API index_t onnx_type_bytes(OnnxType type);
 
-/// "f32", "i64", "bool", ..: as it stands in error texts.
+/// The name used in error texts: "f32", "i64", "bool", ...
 MULTIHEAD_API const char* onnx_type_name(OnnxType type);
 
 /// onnx_type_of<T>: the OnnxType of a C++ element type, const or not.
@@ -52,7 +52,7 @@ template <> inline constexpr OnnxType onnx_type_of<std::uint32_t> = OnnxType::u3
 template <> inline constexpr OnnxType onnx_type_of<std::uint64_t> = OnnxType::u64;
 // clang-format on
 
-/// A read-only tensor. Default-constructed it is absent: an optional input that was not given.
+/// A read-only view of a tensor. A default-constructed one is absent: an optional input that is not given.
 struct OnnxView {
   const void* data = nullptr;
   OnnxType type = OnnxType::f32;
@@ -75,13 +75,13 @@ struct OnnxView {
   int rank() const { return static_cast<int>(shape.size()); }
 };
 
-/// An owning, contiguous tensor. Default-constructed it is absent: an optional output that was not asked for.
+/// A contiguous tensor that owns its data. A default-constructed one is absent: an optional output not requested.
 class MULTIHEAD_API OnnxTensor {
  public:
   OnnxTensor() = default;
 
   /// Zero-filled.
-  /// @throws ShapeError  if an extent is negative or the bytes overflow
+  /// @throws ShapeError  if an extent is negative or the number of bytes overflows
   OnnxTensor(OnnxType type, std::vector<index_t> shape);
 
   explicit operator bool() const { return present_; }
@@ -91,7 +91,7 @@ class MULTIHEAD_API OnnxTensor {
   std::byte* bytes() { return bytes_.data(); }
   const std::byte* bytes() const { return bytes_.data(); }
 
-  /// The elements, row-major. T is the type that `type()` names.
+  /// The elements, row-major. T must be the type that type() names: this is not checked.
   template <class T>
   T* data() {
     return reinterpret_cast<T*>(bytes_.data());
