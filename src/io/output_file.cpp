@@ -5,12 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstring>
 #include <utility>
+
+#include "io/temporary_name.hpp"
 
 namespace multihead {
 namespace fs = std::filesystem;
@@ -83,13 +83,6 @@ int writing_error(const Target& target) {
   if (!target.status || ::stat(folder.c_str(), &status) != 0 || (status.st_mode & S_ISVTX) == 0) return 0;
   const uid_t user = ::geteuid();  // in a sticky folder, only an owner replaces a file
   return user == 0 || user == status.st_uid || user == target.status->st_uid ? 0 : EPERM;
-}
-
-// Unlike any other name of this machine; short, whatever the target is called.
-std::string temporary_name() {
-  static std::atomic<unsigned> count{0};
-  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-  return ".multihead." + std::to_string(::getpid()) + "." + std::to_string(now) + "." + std::to_string(++count);
 }
 
 }  // namespace

@@ -14,6 +14,21 @@ inline std::string layer_name(std::string_view name, index_t layer) {
   return std::string(name.substr(0, at)) + std::to_string(layer) + std::string(name.substr(at + 1));
 }
 
+/// Calls visit(name, tensor) for the weights of an attention layer; `Parameters` is nn::MultiHeadParameters, const or
+/// not.
+template <class Parameters, class Visit>
+void for_each_attention_parameter(const NamingScheme& scheme, Parameters& p, index_t layer, const Visit& visit) {
+  const auto both = [&](std::string_view part, auto& w, auto& b) {
+    const std::string name = layer_name(part, layer);
+    visit(name + ".weight", w);
+    visit(name + ".bias", b);
+  };
+  both(scheme.tensors.query, p.w_q, p.b_q);
+  both(scheme.tensors.key, p.w_k, p.b_k);
+  both(scheme.tensors.value, p.w_v, p.b_v);
+  both(scheme.tensors.attention_out, p.w_o, p.b_o);
+}
+
 /// Calls visit(name, tensor) for each, in the order of the forward. `Model` is Encoder, const or not.
 template <class Model, class Visit>
 void for_each_parameter(const NamingScheme& scheme, Model& encoder, const Visit& visit) {
@@ -31,11 +46,7 @@ void for_each_parameter(const NamingScheme& scheme, Model& encoder, const Visit&
 
   for (index_t i = 0; i < encoder.config().num_layers; ++i) {
     auto& layer = encoder.layers()[static_cast<std::size_t>(i)];
-    auto& p = layer.attention.parameters();
-    both(layer_name(names.query, i), p.w_q, p.b_q);
-    both(layer_name(names.key, i), p.w_k, p.b_k);
-    both(layer_name(names.value, i), p.w_v, p.b_v);
-    both(layer_name(names.attention_out, i), p.w_o, p.b_o);
+    for_each_attention_parameter(scheme, layer.attention.parameters(), i, visit);
     both(layer_name(names.attention_norm, i), layer.attention_norm.weight, layer.attention_norm.bias);
     both(layer_name(names.up, i), layer.feed_forward.up.weight, layer.feed_forward.up.bias);
     both(layer_name(names.down, i), layer.feed_forward.down.weight, layer.feed_forward.down.bias);

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -64,6 +67,31 @@ std::string error_of(Action action) {
   }
   ADD_FAILURE() << "nothing was thrown";
   return {};
+}
+
+/// What `action` throws in a process that may write files of `most_bytes` at most.
+template <class E>
+inline std::string error_under_limit(rlim_t most_bytes, const std::function<void()>& action) {
+  struct Limit {
+    explicit Limit(rlim_t bytes) : handler(std::signal(SIGXFSZ, SIG_IGN)) {
+      ::getrlimit(RLIMIT_FSIZE, &before);
+      rlimit limit = before;
+      limit.rlim_cur = bytes;
+      ::setrlimit(RLIMIT_FSIZE, &limit);
+    }
+    ~Limit() {
+      ::setrlimit(RLIMIT_FSIZE, &before);
+      std::signal(SIGXFSZ, handler);
+    }
+    void (*handler)(int);
+    rlimit before{};
+  } limit(most_bytes);
+  try {
+    action();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
 }
 
 }  // namespace multihead

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,31 +31,6 @@ void write_whole(const fs::path& path, std::string_view text) {
   OutputFile file(path);
   file.write(text);
   file.finish();
-}
-
-// What `action` throws in a process that may write files of `most_bytes` at most.
-template <class E>
-std::string error_under_limit(rlim_t most_bytes, const std::function<void()>& action) {
-  struct Limit {
-    explicit Limit(rlim_t bytes) : handler(std::signal(SIGXFSZ, SIG_IGN)) {
-      ::getrlimit(RLIMIT_FSIZE, &before);
-      rlimit limit = before;
-      limit.rlim_cur = bytes;
-      ::setrlimit(RLIMIT_FSIZE, &limit);
-    }
-    ~Limit() {
-      ::setrlimit(RLIMIT_FSIZE, &before);
-      std::signal(SIGXFSZ, handler);
-    }
-    void (*handler)(int);
-    rlimit before{};
-  } limit(most_bytes);
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST(OutputFile, AppearsWhenItIsFinished) {
