@@ -204,7 +204,7 @@ TEST(AttentionCausal, RowsOfAGroupHaveTheSameBitsInAnyTile) {
                            run_seed());
       all.offsets = {150};
       const ForwardResult expected = all.forward(core_engine());
-      for (const auto [first, rows] : {std::pair<index_t, index_t>{0, 33}, {7, 143}, {50, 60}, {101, 49}}) {
+      for (const auto& [first, rows] : {std::pair<index_t, index_t>{0, 33}, {7, 143}, {50, 60}, {101, 49}}) {
         AttentionProblem some = all;
         some.config.seqlen_q = rows;
         some.q = cut(all.q, {1, rows, 6, 20}, {0, first, 0, 0});

@@ -23,7 +23,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 struct Repeated {
   Tensor<float, 1> row;
   index_t seqlen;
-  Repeated(index_t seqlen, index_t width, float value) : row({width}), seqlen(seqlen) {
+  Repeated(index_t num_tokens, index_t width, float value) : row({width}), seqlen(num_tokens) {
     std::fill_n(row.data(), width, value);
   }
   TensorView<const float, 4> view() const {
@@ -57,7 +57,7 @@ constexpr index_t kRows[] = {1, 5, 16, 17};
 
 TEST(AttentionLongSums, OfEqualScoresAndOneValue) {
   for (const index_t rows : kRows) {
-    for (const auto [width, value] : {std::pair{1, 0.1f}, {1, 0.7f}, {3, 1.0f / 3}, {64, 0.9f}, {128, 0.3f}}) {
+    for (const auto& [width, value] : {std::pair{1, 0.1f}, {1, 0.7f}, {3, 1.0f / 3}, {64, 0.9f}, {128, 0.3f}}) {
       if (width > 3 && rows != 1 && rows != 17) continue;
       const Repeated q(rows, 1, 0), k(kMillion, 1, 0), v(kMillion, width, value);
       const Forward result(q.view(), k.view(), v.view());
@@ -146,7 +146,7 @@ TEST(AttentionLongSums, HaveTheSameBitsInAnyTile) {
   const std::vector<float> all = run(0, 60, nullptr);
   Threads three(3);
   EXPECT_EQ(run(0, 60, &three), all);
-  for (const auto [first, rows] : {std::pair<index_t, index_t>{0, 6}, {5, 9}, {13, 7}, {11, 31}}) {
+  for (const auto& [first, rows] : {std::pair<index_t, index_t>{0, 6}, {5, 9}, {13, 7}, {11, 31}}) {
     const std::vector<float> part = run(first, rows, nullptr);
     const auto begin = all.begin() + first * heads * 3;
     EXPECT_EQ(part, std::vector<float>(begin, begin + rows * heads * 3)) << rows << " rows from " << first;
