@@ -30,6 +30,7 @@ class UsageError : public std::runtime_error {
 };
 
 int run_explain(int argc, char** argv);
+int run_heads(int argc, char** argv);
 int run_inspect(int argc, char** argv);
 int run_onnx(int argc, char** argv);
 

@@ -20,6 +20,14 @@ bool is_ordinary(const Tokenizer& tokenizer, index_t id) {
   return !in_brackets && !tokenizer.decode({&id, 1}, {.skip_special_tokens = true}).empty();
 }
 
+std::vector<index_t> ordinary_tokens(const Tokenizer& tokenizer) {
+  std::vector<index_t> found;
+  for (index_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    if (is_ordinary(tokenizer, id)) found.push_back(id);
+  }
+  return found;
+}
+
 /// The middle half of the text's tokens by frequency, else every ordinary token of the vocabulary.
 std::vector<index_t> candidates(const Tokenizer& tokenizer, const TokenFrequencies& frequencies, index_t fewest) {
   std::vector<index_t> found;
@@ -32,11 +40,7 @@ std::vector<index_t> candidates(const Tokenizer& tokenizer, const TokenFrequenci
   const auto quarter = static_cast<std::ptrdiff_t>(found.size() / 4);
   std::vector<index_t> middle(found.begin() + quarter, found.end() - quarter);
   if (static_cast<index_t>(middle.size()) >= fewest) return middle;
-  found.clear();
-  for (index_t id = 0; id < tokenizer.vocab_size(); ++id) {
-    if (is_ordinary(tokenizer, id)) found.push_back(id);
-  }
-  return found;
+  return ordinary_tokens(tokenizer);
 }
 
 void add_special(Segment& segment, const Tokenizer& tokenizer, const std::vector<index_t>& ids) {
@@ -49,6 +53,10 @@ void add_special(Segment& segment, const Tokenizer& tokenizer, const std::vector
 }
 
 }  // namespace
+
+index_t num_ordinary_tokens(const Tokenizer& tokenizer) {
+  return static_cast<index_t>(ordinary_tokens(tokenizer).size());
+}
 
 std::vector<Segment> repeated_tokens(const Tokenizer& tokenizer, const TokenFrequencies& frequencies,
                                      const RepeatedOptions& options) {

@@ -24,7 +24,7 @@ SENTENCE = "The animal didn't cross the street because it was too tired."
 class Command(CommandTest):
     def test_help_lists_the_commands(self):
         out = self.output_of("--help")
-        for name in ("inspect", "explain", "onnx"):
+        for name in ("inspect", "heads", "explain", "onnx"):
             self.assertRegex(out, rf"(?m)^  {name} +\w")
 
     def test_every_command_has_help_with_an_example(self):

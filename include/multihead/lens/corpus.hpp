@@ -80,4 +80,7 @@ struct RepeatedOptions {
 MULTIHEAD_API std::vector<Segment> repeated_tokens(const Tokenizer& tokenizer, const TokenFrequencies& frequencies,
                                                    const RepeatedOptions& options = {});
 
+/// Tokens of the vocabulary that repeated_tokens may draw from.
+MULTIHEAD_API index_t num_ordinary_tokens(const Tokenizer& tokenizer);
+
 }  // namespace multihead::lens

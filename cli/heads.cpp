@@ -1,0 +1,174 @@
+// multihead heads: which role each head of a model has, on a text.
+#include "heads.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+
+#include "command.hpp"
+#include "files.hpp"
+#include "model_run.hpp"
+#include "multihead/lens/null_model.hpp"
+#include "process.hpp"
+
+namespace multihead::cli {
+namespace {
+
+constexpr index_t kNullSegments = 16;
+constexpr index_t kFewestTokens = 16;
+
+struct Flags {
+  std::string text, model;
+  std::optional<std::string> json, fail_if;
+  index_t segments = 64, tokens = 128;
+  std::uint64_t seed = 1;
+  bool no_null = false, olsson = false;
+  int threads = 0;
+};
+
+constexpr auto kExample =
+    "Example:\n"
+    "  multihead heads --text letters.txt\n"
+    "  multihead heads --text letters.txt --model DIR --json heads.json --fail-if \"previous==0\"\n\n"
+    "A role is judged by the share of attention on its keys, beyond chance; docs/lens.md has the definitions. "
+    "Induction\n"
+    "and duplicate are judged on random tokens that repeat. FILE \"-\" is standard output; the table is then left "
+    "out.\n"
+    "--fail-if counts the heads that have a role (or are \"unassigned\"): == != < <= > >= and a number.\n"
+    "Exit code: 0 done, 2 wrong usage, 3 the condition of --fail-if holds, 1 anything else.";
+
+bool parse_flags(Flags& flags, int argc, char** argv) {
+  CLI::App app("Says which role each head of a model has on a text: previous token, first token, broad, ...",
+               "multihead heads");
+  app.add_option("--text", flags.text, "a text file in UTF-8, \"-\" for standard input")->type_name("FILE");
+  app.add_option("--model", flags.model, "a Hugging Face folder (BERT family); default: the one of scripts/get-model")
+      ->type_name("DIR");
+  app.add_option("--json", flags.json, "write the table and all scores as JSON")->type_name("FILE");
+  app.add_option("--fail-if", flags.fail_if, "end with exit code 3 if this holds, as \"induction==0\"")
+      ->type_name("CONDITION");
+  add_whole_number(app, "--segments", flags.segments, 1, kMostIndex, "at most so many segments of the text [64]");
+  add_whole_number(app, "--tokens", flags.tokens, 1, kMostIndex, "tokens of a segment, special ones included [128]");
+  app.add_flag("--no-null", flags.no_null, "leave out the model of shuffled weights beside it");
+  app.add_flag("--olsson", flags.olsson,
+               "repeat 25 random tokens 4 times, as Olsson et al. 2022; else half a segment twice");
+  add_whole_number(app, "--seed", flags.seed, 0, std::numeric_limits<std::uint64_t>::max(),
+                   "of random tokens, shuffled weights and intervals [1]");
+  add_whole_number(app, "--threads", flags.threads, 0, 4096, "0 = one for each CPU [0]");
+  app.footer(kExample);
+  return parse(app, argc, argv);
+}
+
+/// "judging 12 of 90 segments, 3 s left"
+class TimeLeft {
+ public:
+  TimeLeft(Progress& progress, index_t total) : progress_(progress), total_(total) {}
+
+  void say(index_t done) {
+    const double seconds = elapsed();
+    const double left = seconds / static_cast<double>(std::max<index_t>(done, 1)) * static_cast<double>(total_ - done);
+    progress_.say(fmt::format("judging heads: {} of {} segments, {:.0f} s left", done, total_, left));
+  }
+  double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+
+ private:
+  Progress& progress_;
+  index_t total_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+void check_tokens(const Flags& flags, const TextEncoder& model) {
+  const index_t most = std::min(model.cut.max_length.value_or(kMostIndex), model.encoder.max_tokens());
+  const index_t added = model.tokenizer.encode("").num_tokens();
+  if (flags.tokens > most || flags.tokens <= added) {
+    throw UsageError(fmt::format("--tokens must be in [{}, {}] for this model, got {}", added + 1, most, flags.tokens));
+  }
+}
+
+/// Half of a segment, twice; fewer where the vocabulary is small, none where that leaves nothing to judge.
+std::vector<lens::Segment> repeated_segments(const Flags& flags, const TextEncoder& model, const lens::Corpus& corpus) {
+  const index_t room = flags.tokens - model.tokenizer.encode("").num_tokens();
+  lens::RepeatedOptions options{.num_distinct = room / 2, .seed = flags.seed};
+  if (flags.olsson) options.num_distinct = 25, options.repeats = 4;
+  const index_t needed = options.num_distinct * options.repeats;
+  if (flags.olsson && needed > room) {
+    throw UsageError(
+        fmt::format("--olsson needs --tokens of at least {}, got {}", needed + flags.tokens - room, flags.tokens));
+  }
+  if (options.num_distinct < 2) return {};
+  const index_t ordinary = lens::num_ordinary_tokens(model.tokenizer);
+  options.num_distinct = std::min(options.num_distinct, ordinary);
+  if (options.num_distinct < 2) return {};
+  return lens::repeated_tokens(model.tokenizer, corpus.frequencies, options);
+}
+
+void judge(HeadsResult& result, const Flags& flags, TextEncoder& model, Executor* threads) {
+  Progress progress(true);
+  lens::EncoderRolesOptions options{.seed = flags.seed, .threads = threads};
+  lens::Corpus null_corpus{.segments = result.corpus.segments, .frequencies = result.corpus.frequencies};
+  if (null_corpus.segments.size() > kNullSegments) null_corpus.segments.resize(kNullSegments);
+  lens::EncoderRolesOptions null_options = options;
+  null_options.variability_segments = 0;
+
+  const index_t ours = lens::num_runs(result.corpus, result.repeated, options);
+  const index_t others = flags.no_null ? 0 : lens::num_runs(null_corpus, result.repeated, null_options);
+  TimeLeft time(progress, ours + others);
+  options.progress = [&](index_t done) { time.say(done); };
+  model.encoder.pack_weights(threads);
+  result.heads = lens::encoder_roles(model.encoder, result.corpus, result.repeated, options);
+  if (!flags.no_null) {
+    null_options.progress = [&](index_t done) { time.say(ours + done); };
+    const Encoder null = lens::shuffled_encoder(model.encoder, flags.seed);
+    result.null = summarise_roles(lens::encoder_roles(null, null_corpus, result.repeated, null_options));
+  }
+  result.seconds = time.elapsed();
+}
+
+void print_table(const HeadsResult& result) {
+  const Style style = Style::of_stdout();
+  const int width = std::min(terminal_width(), 160);
+  const lens::Corpus& corpus = result.corpus;
+  std::string text = paragraph(
+      fmt::format("{}: {} layers, {} heads, {} of {} segments, {} tokens", printable(result.name()), result.num_layers,
+                  result.heads.size(), corpus.segments.size(), corpus.num_pieces, corpus.frequencies.num_tokens),
+      width, 0, style.bold, style.off);
+  if (corpus.segments.front().num_tokens() < kFewestTokens) {
+    text += paragraph(fmt::format("Segments of fewer than {} tokens say little about roles.", kFewestTokens), width);
+  }
+  print(text + "\n" + roles_table(result, style, width));
+}
+
+}  // namespace
+
+int run_heads(int argc, char** argv) {
+  Flags flags;
+  if (!parse_flags(flags, argc, argv)) return 0;
+  if (flags.text.empty()) throw UsageError("--text is required (multihead heads --help)");
+  std::optional<Condition> condition;
+  if (flags.fail_if) condition.emplace(*flags.fail_if);
+  const std::string text = read_file(flags.text);
+  const std::string folder = model_folder(flags.model);
+  std::optional<Output> json;
+  if (flags.json) json.emplace("--json", *flags.json);
+  const Output* outputs[] = {json ? &*json : nullptr};
+  check_apart(std::span(outputs).first(json ? 1 : 0), flags.text == kStandardInput ? "" : flags.text, folder);
+
+  TextEncoder model = load_text_encoder(folder, {.sentence_vectors = false});
+  check_tokens(flags, model);
+  HeadsResult result{.folder = folder, .num_layers = static_cast<index_t>(model.encoder.layers().size())};
+  result.corpus =
+      lens::read_corpus(model.tokenizer, text, {.segment_tokens = flags.tokens, .max_segments = flags.segments});
+  result.repeated = repeated_segments(flags, model, result.corpus);
+  Workers threads(flags.threads);
+  judge(result, flags, model, threads.get());
+
+  if (json) json->write(heads_json(result));
+  if (!json || !json->is_standard_output()) print_table(result);
+  if (json && !json->is_standard_output()) print(fmt::format("\nNumbers: {}\n", printable(json->path())));
+  if (!condition || !condition->holds(result)) return 0;
+  print_error(fmt::format("multihead: heads: --fail-if holds: {}", condition->found(result)));
+  return kFailed;
+}
+
+}  // namespace multihead::cli

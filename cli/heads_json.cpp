@@ -1,0 +1,120 @@
+// The numbers of `multihead heads` for other programs.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "heads.hpp"
+
+namespace multihead::cli {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+template <class T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
+json interval_json(const std::optional<lens::Interval>& interval) {
+  return interval ? json::array({interval->low, interval->high}) : json(nullptr);
+}
+
+/// Numbers that only some roles have are left out where they do not apply.
+json score_json(const lens::RoleScore& score) {
+  json result = {{"lift", score.lift},
+                 {"hit", or_null(score.hit)},
+                 {"eligible", score.eligible},
+                 {"interval", interval_json(score.interval)},
+                 {"threshold", score.threshold},
+                 {"passed", score.passed},
+                 {"mass", score.mass},
+                 {"chance", score.chance},
+                 {"active", nullptr}};
+  if (score.active) {
+    result["active"] = {
+        {"lift", score.active->lift}, {"hit", score.active->hit}, {"queries_left", score.active->queries_left}};
+  }
+  const auto add = [&](const char* name, const auto& value) {
+    if (value) result[name] = *value;
+  };
+  add("offset", score.offset), add("share_nearby", score.share_nearby);
+  add("value_share", score.value_share), add("sink_rate", score.sink_rate);
+  add("second_hit", score.second_hit), add("mass_per_entry", score.mass_per_entry);
+  add("lift_on_text", score.lift_on_text);
+  return result;
+}
+
+json spread_json(const std::optional<lens::RoleSums::Spread>& spread) {
+  if (!spread) return nullptr;
+  return {{"confidence", spread->confidence},
+          {"distance", spread->distance},
+          {"entropy", spread->entropy},
+          {"effective_keys", std::exp(spread->entropy)}};
+}
+
+json depends_on(const std::optional<double>& variability) {
+  if (!variability) return nullptr;
+  return *variability <= kPositionMost ? "position" : *variability >= kContentLeast ? "content" : "both";
+}
+
+json statistics_json(const lens::EncoderHead& head) {
+  const lens::HeadRoles& roles = head.roles;
+  json result = spread_json(roles.spread);
+  if (result.is_null()) result = json::object();
+  if (roles.spread) result["normalised_entropy"] = roles.spread->normalised_entropy;
+  result["output_norm"] = or_null(roles.output_norm);
+  result["output_norm_share"] = or_null(roles.output_norm_share);
+  result["variability"] = or_null(head.variability);
+  result["depends_on"] = depends_on(head.variability);
+  result["value_weighted"] = spread_json(roles.value_spread);
+  return result;
+}
+
+json head_json(const lens::EncoderHead& head) {
+  json roles = json::object(), labels = json::array();
+  for (int n = 0; n < lens::kNumRoles; ++n) {
+    const auto role = static_cast<lens::Role>(n);
+    const std::optional<lens::RoleScore>& score = head.roles.score(role);
+    roles[std::string(lens::role_name(role))] = score ? score_json(*score) : json(nullptr);
+  }
+  for (const lens::Role role : head.roles.labels) labels.push_back(lens::role_name(role));
+  return {{"layer", head.layer}, {"head", head.number}, {"role", primary_role(head.roles)},
+          {"labels", labels},    {"roles", roles},      {"statistics", statistics_json(head)}};
+}
+
+json summaries_json(const RoleSummaries& summaries) {
+  json result = json::object();
+  for (int n = 0; n < lens::kNumRoles; ++n) {
+    const RoleSummary& one = summaries[static_cast<std::size_t>(n)];
+    json& place = result[std::string(lens::role_name(static_cast<lens::Role>(n)))];
+    if (one.judged > 0) place = {{"heads", one.labelled}, {"mean_lift", one.mean}, {"largest_lift", one.most}};
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string heads_json(const HeadsResult& result) {
+  json heads = json::array();
+  for (const lens::EncoderHead& head : result.heads) heads.push_back(head_json(head));
+  const lens::Corpus& corpus = result.corpus;
+  index_t longest = 0;
+  for (const lens::Segment& segment : corpus.segments) longest = std::max(longest, segment.num_tokens());
+  const json document = {{"model", result.folder},
+                         {"num_layers", result.num_layers},
+                         {"text",
+                          {{"segments", corpus.segments.size()},
+                           {"segments_in_text", corpus.num_pieces},
+                           {"tokens_per_segment", longest},
+                           {"tokens", corpus.frequencies.num_tokens},
+                           {"distinct_tokens", corpus.frequencies.num_distinct}}},
+                         {"repeated", {{"sequences", result.repeated.size()}}},
+                         {"roles", summaries_json(summarise_roles(result.heads))},
+                         {"null", result.null ? summaries_json(*result.null) : json(nullptr)},
+                         {"heads", heads},
+                         {"seconds", result.seconds}};
+  // Names of files need not be UTF-8: what is not becomes U+FFFD.
+  return escaped_json(document.dump(1, ' ', false, json::error_handler_t::replace)) + "\n";
+}
+
+}  // namespace multihead::cli

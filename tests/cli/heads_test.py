@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""multihead heads: roles of heads on a text.
+
+    heads_test.py MULTIHEAD [GROUP...]
+"""
+
+import json
+
+import cli_support
+from cli_support import CommandTest
+
+ROLES = ["previous", "next", "self", "offset", "parked", "first", "separator", "punctuation", "local", "long_range",
+         "broad", "duplicate", "induction", "rare_word"]
+WORDS = "the cat sat on mat dog ran to red big house tree , ."
+
+
+class Heads(CommandTest):
+    """Random weights: what is said of them does not matter, its form does."""
+
+    def model(self, **changes):
+        return self.small_model(words=WORDS, **changes)
+
+    def text(self, content=WORDS * 9, name="text.txt"):
+        data = content if isinstance(content, bytes) else content.encode()
+        (self.folder / name).write_bytes(data)
+        return name
+
+    def heads(self, *arguments, content=WORDS * 9, **changes):
+        code, out, err = self.run_it("heads", "--text", self.text(content), "--model", self.model(**changes), "--tokens",
+                                     "20", "--json", "heads.json", *arguments)
+        self.assertEqual((code, err), (0, ""))
+        return json.loads((self.folder / "heads.json").read_text(encoding="utf-8")), out
+
+    def test_the_document(self):
+        found, out = self.heads()
+        self.assertEqual(found["model"], "model")
+        self.assertEqual(found["text"], {"segments": 7, "segments_in_text": 7, "tokens_per_segment": 20, "tokens": 126,
+                                         "distinct_tokens": 14})
+        self.assertEqual([(head["layer"], head["head"]) for head in found["heads"]], [(0, 0), (0, 1), (1, 0), (1, 1)])
+        for head in found["heads"]:
+            self.assertEqual(list(head["roles"]), ROLES)
+            passed = [name for name, score in head["roles"].items() if score and score["passed"]]
+            self.assertEqual(sorted(head["labels"]), sorted(passed))
+            self.assertEqual(head["role"], head["labels"][0] if head["labels"] else "unassigned")
+            for name, score in head["roles"].items():
+                if score is None:
+                    continue
+                self.assertGreater(score["eligible"], 0)
+                if score["interval"]:
+                    low, high = score["interval"]
+                    self.assertLessEqual(low, high)
+                    self.assertTrue(low - 0.2 <= score["lift"] <= high + 0.2, (name, score))
+                if name not in ("rare_word", "broad"):
+                    self.assertAlmostEqual(score["lift"], (score["mass"] - score["chance"]) / (1 - score["chance"]), 9)
+            statistics = head["statistics"]
+            self.assertGreater(statistics["effective_keys"], 1)
+            self.assertLessEqual(statistics["effective_keys"], 20)
+            self.assertIn(statistics["depends_on"], ("position", "content", "both"))
+        for layer in (0, 1):
+            shares = [head["statistics"]["output_norm_share"] for head in found["heads"] if head["layer"] == layer]
+            self.assertAlmostEqual(sum(shares) / len(shares), 1, 9)
+        self.assertEqual(set(found["null"]), set(ROLES))
+        self.assertIn("model: 2 layers, 4 heads, 7 of 7 segments, 126 tokens", out)
+
+    def test_any_number_of_threads_and_segments_gives_the_same(self):
+        one, _ = self.heads("--threads", "1")
+        two, _ = self.heads("--threads", "3")
+        one.pop("seconds"), two.pop("seconds")
+        self.assertEqual(one, two)
+
+    def test_heads_that_were_removed_keep_the_numbers_of_the_others(self):
+        found, _ = self.heads(num_heads=4, d_model=16, pruned={0: [0, 2], 1: [3]})
+        self.assertEqual([(head["layer"], head["head"]) for head in found["heads"]],
+                         [(0, 1), (0, 3), (1, 0), (1, 1), (1, 2)])
+
+    def test_no_null_and_olsson(self):
+        found, _ = self.heads("--no-null")
+        self.assertIsNone(found["null"])
+        self.assert_refused(2, "heads: --olsson needs --tokens of at least 102, got 20", "heads", "--text", self.text(),
+                            "--model", self.model(), "--tokens", "20", "--olsson")
+
+    def test_tiny_and_strange_texts(self):
+        for content in ("cat", "cat cat", "猫 坐", "🐱", "cat\0sat", "e\u0301"):
+            found, out = self.heads(content=content)
+            self.assertIn("Segments of fewer than 16 tokens say little about roles.", out)
+            self.assertEqual(found["text"]["segments"], 1)
+            for head in found["heads"]:
+                self.assertIsNone(head["statistics"]["variability"])
+                self.assertTrue(all(score is None or score["interval"] is None for name, score in head["roles"].items()
+                                    if name not in ("duplicate", "induction")))
+        self.assertIsNone(found["heads"][0]["roles"]["rare_word"])
+
+    def test_texts_that_are_refused(self):
+        model = self.model()
+        for content, size in (("", 0), (" \n", 2), ("\0", 1)):
+            self.assert_refused(1, "read_corpus: the text must hold a token of its own, got tokens=0, "
+                                f"bytes={size}", "heads", "--text", self.text(content), "--model", model, "--tokens", "9")
+        code, out, err = self.run_it("heads", "--text", self.text(b"cat \xff sat"), "--model", model, "--tokens", "9")
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn("UTF-8", err)
+        self.assert_refused(1, 'cannot read "nowhere": No such file or directory', "heads", "--text", "nowhere",
+                            "--model", model)
+
+    def test_flags_that_do_not_fit(self):
+        model, text = self.model(), self.text()
+        self.assert_refused(2, "heads: --text is required (multihead heads --help)", "heads", "--model", model)
+        for tokens in ("2", "33"):
+            self.assert_refused(2, f"heads: --tokens must be in [3, 32] for this model, got {tokens}", "heads", "--text",
+                                text, "--model", model, "--tokens", tokens)
+        self.assert_refused(2, 'heads: --segments must be a whole number in [1, 2147483647], got "0" (multihead heads '
+                            "--help)", "heads", "--text", text, "--segments", "0")
+
+    def test_conditions(self):
+        model, text = self.model(), self.text()
+
+        def run(condition, *more):
+            return self.run_it("heads", "--text", text, "--model", model, "--tokens", "20", "--no-null", "--fail-if",
+                               condition, *more)
+
+        for condition, code in (("previous==0", 3), ("previous!=0", 0), ("previous>=1", 0), ("previous<1", 3),
+                                ("previous<=0", 3), (" previous > 0 ", 0), ("unassigned<=4", 3), ("unassigned>4", 0)):
+            found, out, err = run(condition)
+            self.assertEqual(found, code, condition)
+            self.assertIn(" head ", out)
+            if code == 3 and "previous" in condition:
+                self.assertEqual(err, f"multihead: heads: --fail-if holds: {condition} (0 heads)\n")
+        roles = ", ".join([*ROLES, "unassigned"])
+        for condition, problem in (
+                ("prev", 'must be a role, one of == != < <= > >=, and a number, as "induction==0", got "prev"'),
+                ("prevous==0", f'must name a role, got "prevous"; did you mean "previous"?; roles: {roles}'),
+                ("==0", f'must name a role, got ""; roles: {roles}')):
+            self.assertEqual(run(condition), (2, "", f"multihead: heads: --fail-if {problem}\n"))
+        self.assertEqual(run("self==x")[1:], ("", 'multihead: heads: the number of --fail-if "self==x" must be a whole '
+                                              'number in [0, 2147483647], got "x"\n'))
+        code, out, err = run("rare_word==0")
+        self.assertEqual((code, err), (1, "multihead: --fail-if needs heads that can be judged, got none for rare_word: the "
+                                       "text has no query that it applies to; give a longer text\n"))
+
+    def test_standard_streams(self):
+        out = self.output_of("heads", "--text", "-", "--model", self.model(), "--tokens", "20", "--json", "-",
+                             stdin=(WORDS * 9).encode())
+        self.assertEqual(len(json.loads(out)["heads"]), 4)
+
+    def test_narrow_terminals_fit(self):
+        _, out = self.heads()
+        self.assertTrue(all(cli_support.columns(line) <= 110 for line in out.splitlines()))
+
+
+if __name__ == "__main__":
+    cli_support.main()
