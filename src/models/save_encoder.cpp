@@ -157,7 +157,7 @@ void copy_other_files(const ModelFolder& source, OutputFolder& folder) {
     if (source.holds(path + "/config.json")) names.push_back(fs::path(path) / "config.json");
   }
   std::ranges::sort(names);
-  names.erase(std::ranges::unique(names).begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   for (const fs::path& name : names) folder.copy(name, source.path() / name);
 }
 
