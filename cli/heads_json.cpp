@@ -38,9 +38,10 @@ json score_json(const lens::RoleScore& score) {
     if (value) result[name] = *value;
   };
   add("offset", score.offset), add("share_nearby", score.share_nearby);
+  add("positional", score.positional), add("majority", score.majority);
   add("value_share", score.value_share), add("sink_rate", score.sink_rate);
   add("second_hit", score.second_hit), add("mass_per_entry", score.mass_per_entry);
-  add("lift_on_text", score.lift_on_text);
+  add("lift_on_text", score.lift_on_text), add("share_of_all", score.share_of_all);
   return result;
 }
 

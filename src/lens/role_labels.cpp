@@ -15,6 +15,8 @@ constexpr double kLongMostEntropy = 0.9;
 constexpr double kBroadLine = 0.95;     // maps of normal random scores have 0.87 to 0.91
 constexpr double kShareNearby = 0.7;    // below it, a soft kernel around the query
 constexpr double kSecondHitLine = 0.5;  // Voita et al. 2019, section 5.3
+constexpr double kPositionalHit = 0.9;  // Voita et al. 2019, section 5.1
+constexpr double kMajority = 0.5;       // Clark et al. 2019, section 3.1
 constexpr double kParkedValueShare = 0.5, kParkedOutput = 0.25;
 
 class Judge {
@@ -69,6 +71,10 @@ class Judge {
     }
   }
 
+  static double share_of_all(const RoleSums& sums, int which) {
+    return sums.set(which).mass / static_cast<double>(sums.num_queries());
+  }
+
   std::optional<RoleScore> offset_score(index_t offset) const {
     std::optional<RoleScore> found = on_text(offset_set(offset), kLine);
     if (!found) return found;
@@ -76,6 +82,9 @@ class Judge {
     found->offset = offset;
     found->share_nearby = set.near > 0 ? set.mass / set.near : 0;
     found->passed = found->passed && *found->share_nearby >= kShareNearby;
+    found->positional = found->passed && *found->hit >= kPositionalHit;
+    found->majority = found->mass > kMajority;
+    if (offset == -1) found->share_of_all = share_of_all(text_, offset_set(offset));
     return found;
   }
 
@@ -94,7 +103,7 @@ class Judge {
       std::optional<RoleScore>& found = score(role) = on_text(which, kLine);
       if (!found) continue;
       found->sink_rate = text_.sink_rate(role);
-      if (!head_.value_spread) continue;
+      if (!head_.output_norm) continue;  // value norms come with output norms
       const SetSums& set = text_.set(which);
       found->value_share = set.value_mass / static_cast<double>(set.eligible);
       park(*found);
@@ -122,7 +131,8 @@ class Judge {
                                                 Role::separator, Role::punctuation});
     }
     if (std::optional<RoleScore>& far = score(Role::long_range) = on_text(kLongSet, kLongLine)) {
-      far->passed = far->passed && broad && broad->lift < kLongMostEntropy;
+      far->passed = far->passed && broad && broad->lift < kLongMostEntropy &&
+                    !passed({Role::first, Role::separator, Role::punctuation});
     }
   }
 
@@ -142,6 +152,7 @@ class Judge {
         score_of(sums, repeats ? evidence_.repeated_resamples : evidence_.text_resamples, which, kLine);
     if (!found) return;
     const SetSums& set = sums.set(which);
+    found->share_of_all = share_of_all(sums, which);
     if (role == Role::induction) found->mass_per_entry = set.mass / set.entries;
     if (!repeats) return;
     if (const std::optional<RoleScore> text = on_text(which, kLine)) found->lift_on_text = text->lift;

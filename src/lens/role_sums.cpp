@@ -162,7 +162,7 @@ void RoleSums::add(const RoleTargets& targets, const HeadObservation& head) {
     ++sink_segments_[s];
     if (on_sinks[s] / static_cast<double>(rows) > kSinkLine) ++sinks_over_[s];
   }
-  ++num_segments_;
+  ++num_segments_, num_queries_ += targets.num_tokens();
 }
 
 std::optional<RoleSums::Spread> RoleSums::spread() const { return mean_of(sum_, rows_, sets_[kEntropySet].eligible); }

@@ -103,7 +103,7 @@ RoleTargets::RoleTargets(const Segment& segment, const TokenFrequencies& frequen
       if (j > 0 && segment.special[at(j)] != 0) add(kSeparatorSet, j);
       if (punctuation[at(j)] != 0) add(kPunctuationSet, j);
       if (std::abs(i - j) <= kLocalReach) add(kLocalSet, j);
-      if (std::abs(i - j) >= far && sinks_[at(j)] == 0 && punctuation[at(j)] == 0) add(kLongSet, j);
+      if (std::abs(i - j) >= far && sinks_[at(j)] == 0) add(kLongSet, j);
     }
     std::vector<index_t>& earlier = copies[segment.ids[at(i)]];
     for (const index_t j : earlier) add(kDuplicateSet, j), add(kInductionSet, j + 1);

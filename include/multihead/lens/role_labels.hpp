@@ -28,13 +28,21 @@ struct RoleScore {
   };
   std::optional<Active> active = {};
 
-  std::optional<index_t> offset = {};         ///< offsets: which
-  std::optional<double> share_nearby = {};    ///< offsets: its part of the mass within 5 (beyond: 8) positions
-  std::optional<double> value_share = {};     ///< sinks: their share once weights are multiplied by value norms
-  std::optional<double> sink_rate = {};       ///< sinks: segments above the line of Gu et al.
+  // Offsets only.
+  std::optional<index_t> offset = {};       ///< which
+  std::optional<double> share_nearby = {};  ///< its part of the mass within 5 (beyond: 8) positions
+  std::optional<bool> positional = {};      ///< passed, and hit >= 0.9: Voita et al. 2019
+  std::optional<bool> majority = {};        ///< mass > 0.5: Clark et al. 2019
+  // Sinks only.
+  std::optional<double> value_share = {};  ///< their share once weights are multiplied by value norms
+  std::optional<double> sink_rate = {};    ///< segments above the line of Gu et al. 2024
+  // Others.
   std::optional<double> second_hit = {};      ///< rare_word: hits of the two rarest
   std::optional<double> mass_per_entry = {};  ///< induction: as Olsson et al. 2022 average it
   std::optional<double> lift_on_text = {};    ///< duplicate, induction: where `lift` is of repeated tokens
+  /// previous, duplicate, induction: sum(A D) / sum(A) with D[i,j] = [j in S(i)], the score of other detectors. Queries
+  /// without a target count, so a perfect induction head has 0.5 on two copies.
+  std::optional<double> share_of_all = {};
 };
 
 struct HeadRoles {

@@ -34,7 +34,7 @@ enum class Role : std::uint8_t {
   separator,    ///< special tokens but the first
   punctuation,  ///< tokens of punctuation only
   local,        ///< |i - j| <= 5
-  long_range,   ///< |i - j| >= max(16, T / 4), neither special, first nor punctuation
+  long_range,   ///< |i - j| >= max(16, T / 4), neither first nor special
   broad,        ///< entropy next to that of uniform attention
   duplicate,    ///< j < i with the same token
   induction,    ///< j <= i, the token after an earlier copy of token i
@@ -112,6 +112,7 @@ class MULTIHEAD_API RoleSums {
   const SetSums& set(int which) const { return sets_[static_cast<std::size_t>(which)]; }
   const BlockSums& blocks(int which) const { return blocks_[static_cast<std::size_t>(which)]; }
   index_t num_segments() const { return num_segments_; }
+  index_t num_queries() const { return num_queries_; }  ///< of all segments, query 0 too
 
   /// Means over the queries i >= 1.
   struct Spread {
@@ -133,7 +134,7 @@ class MULTIHEAD_API RoleSums {
   std::array<SetSums, RoleTargets::kNumSets + 1> sets_ = {};  // the last one: normalised entropy as mass
   std::array<BlockSums, RoleTargets::kNumSets + 1> blocks_ = {};
   Spread sum_ = {}, value_sum_ = {};
-  index_t rows_ = 0, value_rows_ = 0, output_rows_ = 0, num_segments_ = 0;
+  index_t rows_ = 0, value_rows_ = 0, output_rows_ = 0, num_segments_ = 0, num_queries_ = 0;
   double output_norm_ = 0;
   std::array<index_t, 3> sink_segments_ = {}, sinks_over_ = {};
 };
