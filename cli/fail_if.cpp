@@ -10,7 +10,6 @@
 namespace multihead::cli {
 namespace {
 
-constexpr std::string_view kUnassigned = "unassigned";
 constexpr std::array<std::string_view, 6> kComparisons = {"==", "!=", "<=", ">=", "<", ">"};  // two characters first
 
 std::string_view trimmed(std::string_view text) {
@@ -21,13 +20,14 @@ std::string_view trimmed(std::string_view text) {
 std::vector<std::string> names() {
   std::vector<std::string> result;
   for (int n = 0; n < lens::kNumRoles; ++n) result.emplace_back(lens::role_name(static_cast<lens::Role>(n)));
+  result.emplace_back(kSyntactic);
   result.emplace_back(kUnassigned);
   return result;
 }
 
 }  // namespace
 
-Condition::Condition(std::string_view text) : text_(text) {
+Condition::Condition(std::string_view text, bool has_gold) : text_(text) {
   std::size_t at = std::string_view::npos;
   for (const std::string_view comparison : kComparisons) {
     at = text.find(comparison);
@@ -40,33 +40,39 @@ Condition::Condition(std::string_view text) : text_(text) {
                     "\"induction==0\", got \"{}\"",
                     text));
   }
-  const std::string name(trimmed(text.substr(0, at)));
+  name_ = trimmed(text.substr(0, at));
   const std::vector<std::string> known = names();
-  const auto found = std::ranges::find(known, name);
+  const auto found = std::ranges::find(known, name_);
   if (found == known.end()) {
-    throw UsageError(fmt::format("--fail-if must name a role, got \"{}\"{}; roles: {}", name, guess_of(name, known),
+    throw UsageError(fmt::format("--fail-if must name a role, got \"{}\"{}; roles: {}", name_, guess_of(name_, known),
                                  fmt::join(known, ", ")));
   }
-  if (name != kUnassigned) role_ = static_cast<lens::Role>(found - known.begin());
+  if (name_ == kSyntactic && !has_gold) throw UsageError("--fail-if on syntactic needs --gold");
   number_ = static_cast<index_t>(whole_number(fmt::format("the number of --fail-if \"{}\"", text),
                                               trimmed(text.substr(at + comparison_.size())), 0, kMostIndex));
 }
 
 index_t Condition::count(const HeadsResult& result) const {
   return std::ranges::count_if(result.heads, [&](const lens::EncoderHead& head) {
-    return role_ ? head.roles.has(*role_) : primary_role(head.roles) == kUnassigned;
+    if (name_ == kUnassigned) return primary_role(result, head) == kUnassigned;
+    const std::vector<Label> labels = labels_of(result, head);
+    return std::ranges::any_of(labels, [&](const Label& label) { return label.name == name_; });
   });
 }
 
 bool Condition::holds(const HeadsResult& result) const {
-  const bool judged = !role_ || std::ranges::any_of(result.heads, [&](const lens::EncoderHead& head) {
-    return head.roles.score(*role_).has_value();
+  const bool judged = std::ranges::any_of(result.heads, [&](const lens::EncoderHead& head) {
+    for (int n = 0; n < lens::kNumRoles; ++n) {
+      const auto role = static_cast<lens::Role>(n);
+      if (lens::role_name(role) == name_ && head.roles.score(role)) return true;
+    }
+    return name_ == kUnassigned || name_ == kSyntactic;
   });
   if (!judged) {
     throw Error(
         fmt::format("--fail-if needs heads that can be judged, got none for {}: the text has no query that it "
                     "applies to; give a longer text",
-                    lens::role_name(*role_)));
+                    name_));
   }
   const index_t found = count(result);
   if (comparison_ == "==") return found == number_;

@@ -21,7 +21,7 @@ constexpr index_t kFewestTokens = 16;
 
 struct Flags {
   std::string text, model;
-  std::optional<std::string> json, fail_if;
+  std::optional<std::string> gold, json, fail_if;
   index_t segments = 64, tokens = 128;
   std::uint64_t seed = 1;
   bool no_null = false, olsson = false;
@@ -31,7 +31,8 @@ struct Flags {
 constexpr auto kExample =
     "Example:\n"
     "  multihead heads --text letters.txt\n"
-    "  multihead heads --text letters.txt --model DIR --json heads.json --fail-if \"previous==0\"\n\n"
+    "  multihead heads --text letters.txt --model DIR --json heads.json --fail-if \"previous==0\"\n"
+    "  multihead heads --gold en_pud-ud-test.conllu      (which heads follow which dependency relation)\n\n"
     "A role is judged by the share of attention on its keys, beyond chance; docs/lens.md has the definitions. "
     "Induction\n"
     "and duplicate are judged on random tokens that repeat. FILE \"-\" is standard output; the table is then left "
@@ -43,6 +44,8 @@ bool parse_flags(Flags& flags, int argc, char** argv) {
   CLI::App app("Says which role each head of a model has on a text: previous token, first token, broad, ...",
                "multihead heads");
   app.add_option("--text", flags.text, "a text file in UTF-8, \"-\" for standard input")->type_name("FILE");
+  app.add_option("--gold", flags.gold, "sentences with dependency trees in CoNLL-U; without --text also the text")
+      ->type_name("FILE");
   app.add_option("--model", flags.model, "a Hugging Face folder (BERT family); default: the one of scripts/get-model")
       ->type_name("DIR");
   app.add_option("--json", flags.json, "write the table and all scores as JSON")->type_name("FILE");
@@ -78,8 +81,12 @@ class TimeLeft {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
+index_t most_tokens(const TextEncoder& model) {
+  return std::min(model.cut.max_length.value_or(kMostIndex), model.encoder.max_tokens());
+}
+
 void check_tokens(const Flags& flags, const TextEncoder& model) {
-  const index_t most = std::min(model.cut.max_length.value_or(kMostIndex), model.encoder.max_tokens());
+  const index_t most = most_tokens(model);
   const index_t added = model.tokenizer.encode("").num_tokens();
   if (flags.tokens > most || flags.tokens <= added) {
     throw UsageError(fmt::format("--tokens must be in [{}, {}] for this model, got {}", added + 1, most, flags.tokens));
@@ -103,7 +110,27 @@ std::vector<lens::Segment> repeated_segments(const Flags& flags, const TextEncod
   return lens::repeated_tokens(model.tokenizer, corpus.frequencies, options);
 }
 
-void judge(HeadsResult& result, const Flags& flags, TextEncoder& model, Executor* threads) {
+/// "--gold": its sentences, and their text where no other was given.
+struct Input {
+  std::string text;
+  std::vector<lens::GoldSentence> gold;
+};
+
+Input read_input(const Flags& flags) {
+  if (flags.text.empty() && !flags.gold) throw UsageError("--text or --gold is required (multihead heads --help)");
+  if (flags.text == kStandardInput && flags.gold == kStandardInput) {
+    throw UsageError("--text and --gold must not both be standard input");
+  }
+  Input input;
+  if (flags.gold) input.gold = lens::read_conllu(read_file(*flags.gold), *flags.gold);
+  if (!flags.text.empty()) input.text = read_file(flags.text);
+  for (const lens::GoldSentence& sentence : input.gold) {
+    if (flags.text.empty()) input.text += sentence.text + "\n";
+  }
+  return input;
+}
+
+void judge(HeadsResult& result, const Flags& flags, TextEncoder& model, const Input& input, Executor* threads) {
   Progress progress(true);
   lens::EncoderRolesOptions options{.seed = flags.seed, .threads = threads};
   lens::Corpus null_corpus{.segments = result.corpus.segments, .frequencies = result.corpus.frequencies};
@@ -113,7 +140,8 @@ void judge(HeadsResult& result, const Flags& flags, TextEncoder& model, Executor
 
   const index_t ours = lens::num_runs(result.corpus, result.repeated, options);
   const index_t others = flags.no_null ? 0 : lens::num_runs(null_corpus, result.repeated, null_options);
-  TimeLeft time(progress, ours + others);
+  const auto sentences = static_cast<index_t>(input.gold.size());
+  TimeLeft time(progress, ours + others + sentences);
   options.progress = [&](index_t done) { time.say(done); };
   model.encoder.pack_weights(threads);
   result.heads = lens::encoder_roles(model.encoder, result.corpus, result.repeated, options);
@@ -121,6 +149,12 @@ void judge(HeadsResult& result, const Flags& flags, TextEncoder& model, Executor
     null_options.progress = [&](index_t done) { time.say(ours + done); };
     const Encoder null = lens::shuffled_encoder(model.encoder, flags.seed);
     result.null = summarise_roles(lens::encoder_roles(null, null_corpus, result.repeated, null_options));
+  }
+  if (!input.gold.empty()) {
+    const lens::RelationOptions relation_options{
+        .seed = flags.seed, .progress = [&](index_t done) { time.say(ours + others + done); }, .threads = threads};
+    result.relations =
+        lens::judge_relations(model.encoder, model.tokenizer, input.gold, most_tokens(model), relation_options);
   }
   result.seconds = time.elapsed();
 }
@@ -137,6 +171,7 @@ void print_table(const HeadsResult& result) {
     text += paragraph(fmt::format("Segments of fewer than {} tokens say little about roles.", kFewestTokens), width);
   }
   print(text + "\n" + roles_table(result, style, width));
+  if (result.relations) print("\n" + relations_table(result, style, width));
 }
 
 }  // namespace
@@ -144,24 +179,25 @@ void print_table(const HeadsResult& result) {
 int run_heads(int argc, char** argv) {
   Flags flags;
   if (!parse_flags(flags, argc, argv)) return 0;
-  if (flags.text.empty()) throw UsageError("--text is required (multihead heads --help)");
   std::optional<Condition> condition;
-  if (flags.fail_if) condition.emplace(*flags.fail_if);
-  const std::string text = read_file(flags.text);
+  if (flags.fail_if) condition.emplace(*flags.fail_if, flags.gold.has_value());
+  const Input input = read_input(flags);
   const std::string folder = model_folder(flags.model);
   std::optional<Output> json;
   if (flags.json) json.emplace("--json", *flags.json);
   const Output* outputs[] = {json ? &*json : nullptr};
-  check_apart(std::span(outputs).first(json ? 1 : 0), flags.text == kStandardInput ? "" : flags.text, folder);
+  for (const std::string& path : {flags.text, flags.gold.value_or("")}) {
+    check_apart(std::span(outputs).first(json ? 1 : 0), path == kStandardInput ? "" : path, folder);
+  }
 
   TextEncoder model = load_text_encoder(folder, {.sentence_vectors = false});
   check_tokens(flags, model);
   HeadsResult result{.folder = folder, .num_layers = static_cast<index_t>(model.encoder.layers().size())};
   result.corpus =
-      lens::read_corpus(model.tokenizer, text, {.segment_tokens = flags.tokens, .max_segments = flags.segments});
+      lens::read_corpus(model.tokenizer, input.text, {.segment_tokens = flags.tokens, .max_segments = flags.segments});
   result.repeated = repeated_segments(flags, model, result.corpus);
   Workers threads(flags.threads);
-  judge(result, flags, model, threads.get());
+  judge(result, flags, model, input, threads.get());
 
   if (json) json->write(heads_json(result));
   if (!json || !json->is_standard_output()) print_table(result);

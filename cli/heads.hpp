@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "multihead/lens/dependencies.hpp"
 #include "multihead/lens/encoder_roles.hpp"
 #include "multihead/text_encoder.hpp"
 #include "terminal.hpp"
@@ -27,16 +28,36 @@ struct HeadsResult {
   index_t num_layers = 0;
   lens::Corpus corpus = {};
   std::vector<lens::Segment> repeated = {};
-  std::vector<lens::EncoderHead> heads = {};  ///< layer by layer
-  std::optional<RoleSummaries> null = {};     ///< of the model with shuffled weights
+  std::vector<lens::EncoderHead> heads = {};                  ///< layer by layer
+  std::optional<RoleSummaries> null = {};                     ///< of the model with shuffled weights
+  std::optional<std::vector<lens::Relation>> relations = {};  ///< with a gold file
   double seconds = 0;
 
   /// The last part of the folder's path.
   std::string name() const;
+  index_t number_of(const LayerHead& head) const;  ///< as designed
+  /// The relation that a head follows best of those that pass; null = none.
+  const lens::Relation* relation_of(const lens::EncoderHead& head) const;
 };
 
+constexpr std::string_view kUnassigned = "unassigned", kSyntactic = "syntactic";
+constexpr double kRelationGain = 0.1;  ///< what a relation's accuracy must have beyond its baseline
+
+/// "to_head", "to_dependent"
+std::string_view direction_name(lens::Direction direction);
+
+/// One role that a head has.
+struct Label {
+  std::string_view name;
+  std::string text;  ///< with what belongs to it: "offset -2", "syntactic nsubj"
+  double lift = 0, strength = 0;
+  std::optional<lens::Interval> interval = {};
+};
+/// The strongest first.
+std::vector<Label> labels_of(const HeadsResult& result, const lens::EncoderHead& head);
+
 /// "previous", or "unassigned", or "n/a" where no role could be judged.
-std::string_view primary_role(const lens::HeadRoles& roles);
+std::string_view primary_role(const HeadsResult& result, const lens::EncoderHead& head);
 
 /// The largest variability that says "position", the smallest that says "content".
 constexpr double kPositionMost = 0.3, kContentLeast = 0.4;
@@ -44,14 +65,17 @@ constexpr double kPositionMost = 0.3, kContentLeast = 0.4;
 /// A line a head, and what the model has of each role.
 std::string roles_table(const HeadsResult& result, const Style& style, int width);
 
+/// A line a relation and direction with enough instances.
+std::string relations_table(const HeadsResult& result, const Style& style, int width);
+
 /// The same as data.
 std::string heads_json(const HeadsResult& result);
 
 /// "induction==0": true makes the command end with kFailed.
 class Condition {
  public:
-  /// @throws UsageError  if the text is no condition, or names no role
-  explicit Condition(std::string_view text);
+  /// @throws UsageError  if the text is no condition, or names no role, or "syntactic" without a gold file
+  Condition(std::string_view text, bool has_gold);
 
   /// @throws Error  if no head could be judged for the role
   bool holds(const HeadsResult& result) const;
@@ -62,7 +86,7 @@ class Condition {
   index_t count(const HeadsResult& result) const;
 
   std::string text_;
-  std::optional<lens::Role> role_;  ///< unset: unassigned
+  std::string name_;
   std::string_view comparison_;
   index_t number_ = 0;
 };

@@ -71,15 +71,42 @@ json statistics_json(const lens::EncoderHead& head) {
   return result;
 }
 
-json head_json(const lens::EncoderHead& head) {
+json relation_json(const HeadsResult& result, const lens::Relation& each) {
+  return {{"relation", each.relation},
+          {"direction", direction_name(each.direction)},
+          {"layer", each.head.layer},
+          {"head", result.number_of(each.head)},
+          {"accuracy", each.accuracy},
+          {"baseline", each.baseline},
+          {"baseline_offset", each.baseline_offset},
+          {"instances", each.instances},
+          {"interval", interval_json(each.interval)},
+          {"passed", each.passed}};
+}
+
+/// As a score: what a head gains on the relation that it follows best.
+json syntactic_json(const lens::Relation* relation) {
+  if (relation == nullptr) return nullptr;
+  return {{"lift", relation->accuracy - relation->baseline},
+          {"hit", relation->accuracy},
+          {"eligible", relation->instances},
+          {"interval", interval_json(relation->interval)},
+          {"threshold", kRelationGain},
+          {"passed", relation->passed},
+          {"relation", relation->relation},
+          {"direction", direction_name(relation->direction)}};
+}
+
+json head_json(const HeadsResult& result, const lens::EncoderHead& head) {
   json roles = json::object(), labels = json::array();
   for (int n = 0; n < lens::kNumRoles; ++n) {
     const auto role = static_cast<lens::Role>(n);
     const std::optional<lens::RoleScore>& score = head.roles.score(role);
     roles[std::string(lens::role_name(role))] = score ? score_json(*score) : json(nullptr);
   }
-  for (const lens::Role role : head.roles.labels) labels.push_back(lens::role_name(role));
-  return {{"layer", head.layer}, {"head", head.number}, {"role", primary_role(head.roles)},
+  if (result.relations) roles[std::string(kSyntactic)] = syntactic_json(result.relation_of(head));
+  for (const Label& label : labels_of(result, head)) labels.push_back(label.name);
+  return {{"layer", head.layer}, {"head", head.number}, {"role", primary_role(result, head)},
           {"labels", labels},    {"roles", roles},      {"statistics", statistics_json(head)}};
 }
 
@@ -97,10 +124,14 @@ json summaries_json(const RoleSummaries& summaries) {
 
 std::string heads_json(const HeadsResult& result) {
   json heads = json::array();
-  for (const lens::EncoderHead& head : result.heads) heads.push_back(head_json(head));
+  for (const lens::EncoderHead& head : result.heads) heads.push_back(head_json(result, head));
   const lens::Corpus& corpus = result.corpus;
   index_t longest = 0;
   for (const lens::Segment& segment : corpus.segments) longest = std::max(longest, segment.num_tokens());
+  json relations = result.relations ? json::array() : json(nullptr);
+  if (result.relations) {
+    for (const lens::Relation& each : *result.relations) relations.push_back(relation_json(result, each));
+  }
   const json document = {{"model", result.folder},
                          {"num_layers", result.num_layers},
                          {"text",
@@ -113,6 +144,7 @@ std::string heads_json(const HeadsResult& result) {
                          {"roles", summaries_json(summarise_roles(result.heads))},
                          {"null", result.null ? summaries_json(*result.null) : json(nullptr)},
                          {"heads", heads},
+                         {"relations", relations},
                          {"seconds", result.seconds}};
   // Names of files need not be UTF-8: what is not becomes U+FFFD.
   return escaped_json(document.dump(1, ' ', false, json::error_handler_t::replace)) + "\n";

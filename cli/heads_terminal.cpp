@@ -2,41 +2,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "heads.hpp"
 
 namespace multihead::cli {
 namespace {
 
+constexpr int kRoleColumns = 17;  // "syntactic advmod"
+
 std::string number(const std::optional<double>& value, const char* format) {
   return value ? fmt::format(fmt::runtime(format), *value) : "-";
 }
 
-/// "offset -2": an offset says which one it is.
-std::string role_text(const lens::HeadRoles& roles, lens::Role role) {
-  const std::string name(lens::role_name(role));
-  const std::optional<lens::RoleScore>& score = roles.score(role);
-  return role == lens::Role::offset && score ? fmt::format("{} {:+}", name, *score->offset) : name;
-}
-
-std::string primary_text(const lens::HeadRoles& roles) {
-  return roles.labels.empty() ? std::string(primary_role(roles)) : role_text(roles, roles.labels.front());
-}
-
-std::string also_text(const lens::HeadRoles& roles) {
+std::string also_text(const std::vector<Label>& labels) {
   std::string text;
-  for (std::size_t n = 1; n < roles.labels.size(); ++n) {
-    const lens::Role role = roles.labels[n];
-    text += fmt::format("{}{} {:.2f}", text.empty() ? "" : ", ", role_text(roles, role), roles.score(role)->lift);
+  for (std::size_t n = 1; n < labels.size(); ++n) {
+    text += fmt::format("{}{} {:.2f}", text.empty() ? "" : ", ", labels[n].text, labels[n].lift);
   }
   return text;
 }
 
 /// The columns of the table, as many as the width has room for.
 struct TableColumns {
-  static constexpr int kHead = 8, kRole = 13, kLift = 7, kInterval = 14, kTokens = 9, kDistance = 10, kOutput = 8,
-                       kFewestAlso = 12;
+  static constexpr int kHead = 8, kRole = kRoleColumns, kLift = 7, kInterval = 14, kTokens = 9, kDistance = 10,
+                       kOutput = 8, kFewestAlso = 12;
   int used = kHead + kRole;
   bool lift, tokens, interval, distance, output;
   int also;  // 0 = none
@@ -60,7 +49,7 @@ struct TableColumns {
 };
 
 std::string table_titles(const TableColumns& columns, const Style& style) {
-  std::string text = fmt::format("{:<8}{:<13}", " head", "role");
+  std::string text = fmt::format("{:<8}{:<17}", " head", "role");
   if (columns.lift) text += fmt::format("  {:>5}", "lift");
   if (columns.interval) text += fmt::format("  {:<12}", "95 %");
   if (columns.tokens) text += fmt::format("  {:>7}", "~tokens");
@@ -70,25 +59,26 @@ std::string table_titles(const TableColumns& columns, const Style& style) {
   return style.bold + text + style.off + "\n";
 }
 
-std::string interval_text(const lens::RoleScore* score) {
-  if (score == nullptr || !score->interval) return "-";
-  return fmt::format("{:.2f} .. {:.2f}", score->interval->low, score->interval->high);
+std::string interval_text(const std::optional<lens::Interval>& interval) {
+  return interval ? fmt::format("{:.2f} .. {:.2f}", interval->low, interval->high) : "-";
 }
 
-std::string table_row(const lens::EncoderHead& head, const TableColumns& columns, const Style& style) {
+std::string table_row(const HeadsResult& result, const lens::EncoderHead& head, const TableColumns& columns,
+                      const Style& style) {
   const lens::HeadRoles& roles = head.roles;
-  const lens::RoleScore* score = roles.labels.empty() ? nullptr : &*roles.score(roles.labels.front());
-  const bool is_named = score != nullptr;
+  const std::vector<Label> labels = labels_of(result, head);
+  const bool is_named = !labels.empty();
+  const std::string primary = is_named ? labels.front().text : std::string(primary_role(result, head));
   std::string text = fmt::format(" {:<7}{}{}{}", fmt::format("{}.{}", head.layer, head.number),
-                                 is_named ? style.accent : style.dim, left(primary_text(roles), 13), style.off);
-  if (columns.lift) text += fmt::format("  {:>5}", is_named ? fmt::format("{:.2f}", score->lift) : "-");
-  if (columns.interval) text += fmt::format("  {:<12}", interval_text(score));
+                                 is_named ? style.accent : style.dim, left(primary, kRoleColumns), style.off);
+  if (columns.lift) text += fmt::format("  {:>5}", is_named ? fmt::format("{:.2f}", labels.front().lift) : "-");
+  if (columns.interval) text += fmt::format("  {:<12}", is_named ? interval_text(labels.front().interval) : "-");
   if (columns.tokens) text += fmt::format("  {:>7}", number(roles.effective_keys, "{:.1f}"));
   if (columns.distance) {
     text += fmt::format("  {:>8}", roles.spread ? fmt::format("{:.1f}", roles.spread->distance) : "-");
   }
   if (columns.output) text += fmt::format("  {:>6}", number(roles.output_norm_share, "{:.2f}"));
-  if (columns.also > 0) text += "  " + fitted(also_text(roles), columns.also);
+  if (columns.also > 0) text += "  " + fitted(also_text(labels), columns.also);
   text.erase(text.find_last_not_of(' ') + 1);
   return text + "\n";
 }
@@ -116,6 +106,10 @@ std::string counts_text(const HeadsResult& result, const Style& style, int width
     if (ours[at].judged == 0) text += fmt::format(" {} n/a,", name);
     if (ours[at].judged > 0) text += fmt::format(" {} {}{},", name, ours[at].labelled, random);
   }
+  if (result.relations) {
+    const auto follow = [&](const lens::EncoderHead& head) { return result.relation_of(head) != nullptr; };
+    text += fmt::format(" {} {},", kSyntactic, std::ranges::count_if(result.heads, follow));
+  }
   text += fmt::format(" unassigned {}.", unassigned);
   if (result.null) text += " In brackets: the same architecture with its weights in random order.";
   return paragraph(text, width, 0, style.dim, style.off);
@@ -123,40 +117,46 @@ std::string counts_text(const HeadsResult& result, const Style& style, int width
 
 }  // namespace
 
-std::string HeadsResult::name() const { return std::filesystem::path(folder).lexically_normal().filename().string(); }
-
-std::string_view primary_role(const lens::HeadRoles& roles) {
-  if (!roles.labels.empty()) return lens::role_name(roles.labels.front());
-  const bool judged = std::ranges::any_of(roles.scores, [](const auto& score) { return score.has_value(); });
-  return judged ? "unassigned" : "n/a";
-}
-
-RoleSummaries summarise_roles(const std::vector<lens::EncoderHead>& heads) {
-  RoleSummaries summaries{};
-  for (int n = 0; n < lens::kNumRoles; ++n) {
-    RoleSummary& one = summaries[static_cast<std::size_t>(n)];
-    for (const lens::EncoderHead& head : heads) {
-      const std::optional<lens::RoleScore>& score = head.roles.score(static_cast<lens::Role>(n));
-      if (!score) continue;
-      one.most = one.judged == 0 ? score->lift : std::max(one.most, score->lift);
-      one.mean += score->lift, ++one.judged;
-      one.labelled += score->passed ? 1 : 0;
-    }
-    if (one.judged > 0) one.mean /= static_cast<double>(one.judged);
-  }
-  return summaries;
-}
-
 std::string roles_table(const HeadsResult& result, const Style& style, int width) {
   const TableColumns columns(width);
   std::string text = table_titles(columns, style);
   for (const lens::EncoderHead& head : result.heads) {
     if (head.head == 0 && head.layer > 0) text += "\n";
-    text += table_row(head, columns, style);
+    text += table_row(result, head, columns, style);
   }
   const int notes = std::min(width, 110);
   return text + "\n" + counts_text(result, style, notes) +
          paragraph(table_notes(columns), notes, 0, style.dim, style.off);
+}
+
+std::string relations_table(const HeadsResult& result, const Style& style, int width) {
+  constexpr index_t kFewestInstances = 100;
+  std::string text = style.bold +
+                     fmt::format(" {:<12}{:<14}{:<8}{:>8}  {:>8}  {:<9}{}", "relation", "direction", "head", "accuracy",
+                                 "baseline", "(offset)", "gain, 95 %") +
+                     style.off + "\n";
+  index_t left_out = 0;
+  for (const lens::Relation& each : *result.relations) {
+    if (each.instances < kFewestInstances) {
+      ++left_out;
+      continue;
+    }
+    const std::string head = fmt::format("{}.{}", each.head.layer, result.number_of(each.head));
+    text += fmt::format(" {}{}{}{:<14}{:<8}{:>8.1f}  {:>8.1f}  {:<9}{}\n", each.passed ? style.accent : style.dim,
+                        left(each.relation, 12), style.off, direction_name(each.direction), head, 100 * each.accuracy,
+                        100 * each.baseline, fmt::format("({:+})", each.baseline_offset),
+                        each.interval ? fmt::format("{}{:.1f} .. {:.1f}", each.passed ? "* " : "  ",
+                                                    100 * each.interval->low, 100 * each.interval->high)
+                                      : "");
+  }
+  const std::string note = fmt::format(
+      "The head is the best on half of the sentences; accuracies, in %, are of the other half. baseline: always the "
+      "word at the "
+      "best fixed offset. *: at least 10 points above it, interval above 0. {} relations with fewer than {} instances "
+      "are left "
+      "out.",
+      left_out, kFewestInstances);
+  return text + "\n" + paragraph(note, std::min(width, 110), 0, style.dim, style.off);
 }
 
 }  // namespace multihead::cli

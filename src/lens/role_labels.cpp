@@ -158,18 +158,16 @@ class Judge {
     if (const std::optional<RoleScore> text = on_text(which, kLine)) found->lift_on_text = text->lift;
   }
 
-  /// How far above its threshold a role stands; a rare word may have passed by its second threshold.
-  double strength(Role role) {
-    const RoleScore& found = *score(role);
-    const double plain = found.lift / found.threshold;
-    return found.second_hit ? std::max(plain, *found.second_hit / kSecondHitLine) : plain;
-  }
-
+  /// A rare word may have passed by its second threshold.
   void labels() {
     for (int n = 0; n < kNumRoles; ++n) {
-      if (head_.has(static_cast<Role>(n))) head_.labels.push_back(static_cast<Role>(n));
+      std::optional<RoleScore>& found = head_.scores[static_cast<std::size_t>(n)];
+      if (!found) continue;
+      found->strength = found->lift / found->threshold;
+      if (found->second_hit) found->strength = std::max(found->strength, *found->second_hit / kSecondHitLine);
+      if (found->passed) head_.labels.push_back(static_cast<Role>(n));
     }
-    std::ranges::stable_sort(head_.labels, [&](Role a, Role b) { return strength(a) > strength(b); });
+    std::ranges::stable_sort(head_.labels, [&](Role a, Role b) { return score(a)->strength > score(b)->strength; });
   }
 
   const RoleEvidence& evidence_;

@@ -103,7 +103,7 @@ class Heads(CommandTest):
 
     def test_flags_that_do_not_fit(self):
         model, text = self.model(), self.text()
-        self.assert_refused(2, "heads: --text is required (multihead heads --help)", "heads", "--model", model)
+        self.assert_refused(2, "heads: --text or --gold is required (multihead heads --help)", "heads", "--model", model)
         for tokens in ("2", "33"):
             self.assert_refused(2, f"heads: --tokens must be in [3, 32] for this model, got {tokens}", "heads", "--text",
                                 text, "--model", model, "--tokens", tokens)
@@ -124,7 +124,7 @@ class Heads(CommandTest):
             self.assertIn(" head ", out)
             if code == 3 and "previous" in condition:
                 self.assertEqual(err, f"multihead: heads: --fail-if holds: {condition} (0 heads)\n")
-        roles = ", ".join([*ROLES, "unassigned"])
+        roles = ", ".join([*ROLES, "syntactic", "unassigned"])
         for condition, problem in (
                 ("prev", 'must be a role, one of == != < <= > >=, and a number, as "induction==0", got "prev"'),
                 ("prevous==0", f'must name a role, got "prevous"; did you mean "previous"?; roles: {roles}'),
@@ -135,6 +135,45 @@ class Heads(CommandTest):
         code, out, err = run("rare_word==0")
         self.assertEqual((code, err), (1, "multihead: --fail-if needs heads that can be judged, got none for rare_word: the "
                                        "text has no query that it applies to; give a longer text\n"))
+
+    def gold(self, count=60):
+        lines = []
+        for _ in range(count):
+            for number, (form, head, relation) in enumerate([("the", 2, "det"), ("cat", 3, "nsubj"), ("sat", 0, "root"),
+                                                             (".", 3, "punct")], 1):
+                lines.append(f"{number}\t{form}\t_\t_\t_\t_\t{head}\t{relation}\t_\t_")
+            lines.append("")
+        (self.folder / "gold.conllu").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return "gold.conllu"
+
+    def test_relations(self):
+        out = self.output_of("heads", "--gold", self.gold(250), "--model", self.model(), "--tokens", "20", "--json",
+                             "heads.json", "--no-null")
+        found = json.loads((self.folder / "heads.json").read_text(encoding="utf-8"))
+        self.assertEqual(found["text"]["tokens"], 1000)
+        relations = {(each["relation"], each["direction"]): each for each in found["relations"]}
+        self.assertEqual(set(relations), {(name, way) for name in ("all", "det", "nsubj", "punct")
+                                          for way in ("to_head", "to_dependent")})
+        det = relations["det", "to_head"]
+        self.assertEqual((det["baseline"], det["baseline_offset"], det["instances"], det["passed"]), (1, 1, 125, False))
+        self.assertEqual(set(det), {"relation", "direction", "layer", "head", "accuracy", "baseline", "baseline_offset",
+                                    "instances", "interval", "passed"})
+        for head in found["heads"]:
+            self.assertEqual(list(head["roles"]), [*ROLES, "syntactic"])
+        self.assertRegex(out, r"(?m)^ det +to_head +\d\.\d +[0-9.]+ +100.0  \(\+1\) ")
+        self.assertEqual(self.run_it("heads", "--gold", "gold.conllu", "--model", self.model(), "--tokens", "20", "--no-null",
+                                     "--fail-if", "syntactic==0")[0], 3)
+        self.assert_refused(2, "heads: --fail-if on syntactic needs --gold", "heads", "--text", self.text(), "--model",
+                            self.model(), "--fail-if", "syntactic==0")
+
+    def test_gold_that_is_wrong_is_refused_with_its_line(self):
+        (self.folder / "bad.conllu").write_text("# x\n1\tcat\n")
+        self.assert_refused(1, 'read_conllu: a word must have 10 columns, separated by tabs, got columns=2, line=2 '
+                            '("bad.conllu")', "heads", "--gold", "bad.conllu", "--model", self.model())
+        self.assert_refused(2, "heads: --text and --gold must not both be standard input", "heads", "--text", "-", "--gold",
+                            "-", "--model", self.model())
+        self.assert_refused(2, 'heads: --json must not name the file that is read, got "gold.conllu"', "heads", "--gold",
+                            self.gold(), "--json", "gold.conllu", "--model", self.model())
 
     def test_standard_streams(self):
         out = self.output_of("heads", "--text", "-", "--model", self.model(), "--tokens", "20", "--json", "-",

@@ -19,6 +19,7 @@ struct RoleScore {
   std::optional<Interval> interval = {};  ///< 95 % of lift; none with fewer than two segments
   double threshold = 0;
   bool passed = false;
+  double strength = 0;  ///< score / threshold, by which labels are ordered
 
   /// The same over queries that leave at least half of their weight to keys that are neither first nor special, after
   /// those are dropped and each row is brought to a sum of 1.
