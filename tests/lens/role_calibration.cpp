@@ -100,7 +100,9 @@ TEST_P(Calibration, NamesEveryArchetypeUpToFortyPercentOfNoise) {
       EXPECT_EQ(found.labels.front(), role) << role_name(role) << " with noise " << noise;
       for (const Role label : found.labels) {
         const bool parks = role == Role::duplicate || role == Role::induction || role == Role::long_range;
-        EXPECT_TRUE(label == role || (label == Role::first && parks))
+        const bool far_by_chance =
+            role == Role::rare_word && label == Role::long_range;  // where rare words stand early
+        EXPECT_TRUE(label == role || (label == Role::first && parks) || far_by_chance)
             << role_name(role) << " is also " << role_name(label) << " with noise " << noise;
       }
       const double lift = found.score(role)->lift;
