@@ -17,7 +17,6 @@ namespace multihead::cli {
 namespace {
 
 constexpr index_t kNullSegments = 16;
-constexpr index_t kFewestTokens = 16;
 
 struct Flags {
   std::string text, model;
@@ -80,6 +79,15 @@ class TimeLeft {
   index_t total_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
+
+void check_heads(const std::string& folder, const Encoder& encoder) {
+  index_t num_heads = 0;
+  for (const EncoderLayer& layer : encoder.layers()) num_heads += layer.attention.num_heads();
+  if (num_heads == 0) {
+    throw Error(fmt::format("the model must have a head, got {} in its {} layers (\"{}\")", num_heads,
+                            encoder.layers().size(), folder));
+  }
+}
 
 index_t most_tokens(const TextEncoder& model) {
   return std::min(model.cut.max_length.value_or(kMostIndex), model.encoder.max_tokens());
@@ -167,8 +175,8 @@ void print_table(const HeadsResult& result) {
       fmt::format("{}: {} layers, {} heads, {} of {} segments, {} tokens", printable(result.name()), result.num_layers,
                   result.heads.size(), corpus.segments.size(), corpus.num_pieces, corpus.frequencies.num_tokens),
       width, 0, style.bold, style.off);
-  if (corpus.segments.front().num_tokens() < kFewestTokens) {
-    text += paragraph(fmt::format("Segments of fewer than {} tokens say little about roles.", kFewestTokens), width);
+  if (corpus.segments.front().num_tokens() < kFewestRoleTokens) {
+    text += paragraph(few_tokens_note(), width);
   }
   print(text + "\n" + roles_table(result, style, width));
   if (result.relations) print("\n" + relations_table(result, style, width));
@@ -191,6 +199,7 @@ int run_heads(int argc, char** argv) {
   }
 
   TextEncoder model = load_text_encoder(folder, {.sentence_vectors = false});
+  check_heads(folder, model.encoder);
   check_tokens(flags, model);
   HeadsResult result{.folder = folder, .num_layers = static_cast<index_t>(model.encoder.layers().size())};
   result.corpus =

@@ -62,6 +62,10 @@ std::string_view primary_role(const HeadsResult& result, const lens::EncoderHead
 /// The largest variability that says "position", the smallest that says "content".
 constexpr double kPositionMost = 0.3, kContentLeast = 0.4;
 
+/// Below it, what is said of roles is said with a warning.
+constexpr index_t kFewestRoleTokens = 16;
+std::string few_tokens_note();
+
 /// A line a head, and what the model has of each role.
 std::string roles_table(const HeadsResult& result, const Style& style, int width);
 

@@ -1,9 +1,8 @@
 // The numbers of `multihead heads` for other programs.
+#include "heads_json.hpp"
+
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
-
-#include "heads.hpp"
 
 namespace multihead::cli {
 namespace {
@@ -97,7 +96,9 @@ json syntactic_json(const lens::Relation* relation) {
           {"direction", direction_name(relation->direction)}};
 }
 
-json head_json(const HeadsResult& result, const lens::EncoderHead& head) {
+}  // namespace
+
+json roles_json(const HeadsResult& result, const lens::EncoderHead& head) {
   json roles = json::object(), labels = json::array();
   for (int n = 0; n < lens::kNumRoles; ++n) {
     const auto role = static_cast<lens::Role>(n);
@@ -106,8 +107,18 @@ json head_json(const HeadsResult& result, const lens::EncoderHead& head) {
   }
   if (result.relations) roles[std::string(kSyntactic)] = syntactic_json(result.relation_of(head));
   for (const Label& label : labels_of(result, head)) labels.push_back(label.name);
-  return {{"layer", head.layer}, {"head", head.number}, {"role", primary_role(result, head)},
-          {"labels", labels},    {"roles", roles},      {"statistics", statistics_json(head)}};
+  return {{"role", primary_role(result, head)},
+          {"labels", labels},
+          {"roles", roles},
+          {"statistics", statistics_json(head)}};
+}
+
+namespace {
+
+json head_json(const HeadsResult& result, const lens::EncoderHead& head) {
+  json document = {{"layer", head.layer}, {"head", head.number}};
+  document.update(roles_json(result, head));
+  return document;
 }
 
 json summaries_json(const RoleSummaries& summaries) {

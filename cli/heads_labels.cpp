@@ -10,6 +10,10 @@ namespace multihead::cli {
 
 std::string HeadsResult::name() const { return std::filesystem::path(folder).lexically_normal().filename().string(); }
 
+std::string few_tokens_note() {
+  return fmt::format("Segments of fewer than {} tokens say little about roles.", kFewestRoleTokens);
+}
+
 index_t HeadsResult::number_of(const LayerHead& head) const {
   const auto found = std::ranges::find_if(heads, [&](const lens::EncoderHead& each) {
     return LayerHead{each.layer, each.head} == head;

@@ -30,10 +30,10 @@ struct TableColumns {
   bool lift, tokens, interval, distance, output;
   int also;  // 0 = none
 
-  explicit TableColumns(int width)
+  TableColumns(int width, bool has_intervals)
       : lift(add(kLift, width)),
         tokens(add(kTokens, width)),
-        interval(add(kInterval, width)),
+        interval(has_intervals && add(kInterval, width)),
         distance(add(kDistance, width)),
         output(add(kOutput, width)),
         also(std::max(0, width - used - 2)) {
@@ -118,7 +118,7 @@ std::string counts_text(const HeadsResult& result, const Style& style, int width
 }  // namespace
 
 std::string roles_table(const HeadsResult& result, const Style& style, int width) {
-  const TableColumns columns(width);
+  const TableColumns columns(width, result.corpus.segments.size() > 1);
   std::string text = table_titles(columns, style);
   for (const lens::EncoderHead& head : result.heads) {
     if (head.head == 0 && head.layer > 0) text += "\n";

@@ -22,7 +22,7 @@ struct Flags {
   std::string model;
   std::optional<std::string> json, page, probs;
   std::optional<index_t> layer, head;
-  bool no_page = false;
+  bool no_page = false, roles = false;
   int threads = 0;
 };
 
@@ -30,6 +30,7 @@ constexpr auto kExample =
     "Example:\n"
     "  multihead inspect \"The animal didn't cross the street because it was too tired.\"\n"
     "  multihead inspect --file letter.txt --layer 2 --head 5 --json heads.json\n"
+    "  multihead inspect --roles --no-html --file letter.txt\n"
     "  multihead inspect --no-html --json - < letter.txt | python3 -m json.tool\n\n"
     "FILE \"-\" is standard output; the table is then left out. Without TEXT, the text is read from standard input.\n"
     "--probs writes one tensor for each layer that has heads, \"layers.N.probs\" [heads, queries, keys] in f32.\n"
@@ -48,6 +49,7 @@ bool parse_flags(Flags& flags, int argc, char** argv) {
   app.add_flag("--no-html", flags.no_page, "write no page");
   app.add_option("--json", flags.json, "write the table as JSON")->type_name("FILE");
   app.add_option("--probs", flags.probs, "write the maps of all heads as safetensors")->type_name("FILE");
+  app.add_flag("--roles", flags.roles, "say which role each head has on this text (multihead heads: on many segments)");
   add_whole_number(app, "--threads", flags.threads, 0, 4096, "0 = one for each CPU [0]");
   app.footer(kExample);
   return parse(app, argc, argv);
@@ -140,6 +142,24 @@ const HeadStatistics& head_to_show(const std::vector<HeadStatistics>& heads, con
   return *best;
 }
 
+/// The roles on this text alone: without repeated tokens and, as it is one segment, without intervals.
+HeadsResult roles_of(const ModelRun& run, Executor* threads) {
+  const Encoding& encoding = run.encoding;
+  std::vector<index_t> counts(static_cast<std::size_t>(run.encoder.config().vocab_size));
+  for (std::size_t t = 0; t < encoding.ids.size(); ++t) {
+    if (encoding.special_tokens_mask[t] == 0) ++counts[static_cast<std::size_t>(encoding.ids[t])];
+  }
+  HeadsResult result{.folder = run.folder, .num_layers = static_cast<index_t>(run.encoder.layers().size())};
+  result.corpus = {.segments = {{.ids = encoding.ids,
+                                 .tokens = encoding.tokens,
+                                 .word_ids = encoding.word_ids,
+                                 .special = encoding.special_tokens_mask}},
+                   .frequencies = lens::rank_tokens(std::move(counts)),
+                   .num_pieces = 1};
+  result.heads = lens::encoder_roles(run.encoder, result.corpus, {}, {.threads = threads});
+  return result;
+}
+
 std::string page_of(const Inspection& inspection, Executor* threads) {
   const ModelRun& run = inspection.run;
   AttentionReport report{.title = printable(run.name()),
@@ -175,7 +195,12 @@ void print_table(const Inspection& inspection) {
                                            inspection.heads.size(), run.num_tokens()),
                                width, 0, style.bold, style.off);
   if (!run.cut_note().empty()) text += paragraph(run.cut_note(), width);
-  print(text + "\n" + heads_table(inspection, style, width) + "\n" + map_drawing(inspection, style, width));
+  if (inspection.roles) {
+    if (run.num_tokens() < kFewestRoleTokens) text += paragraph(few_tokens_note(), width);
+    print(text + "\n" + roles_table(*inspection.roles, style, width));
+  } else {
+    print(text + "\n" + heads_table(inspection, style, width) + "\n" + map_drawing(inspection, style, width));
+  }
 }
 
 void write_files(Outputs& outputs, const Inspection& inspection, Executor* threads) {
@@ -213,6 +238,7 @@ int run_inspect(int argc, char** argv) {
   const HeadStatistics& shown = head_to_show(inspection.heads, flags);
   inspection.shown = {shown.layer, shown.head};
   inspection.shown_confidence = shown.distant_confidence;
+  if (flags.roles) inspection.roles = roles_of(run, threads.get());
   inspection.shown_was_asked_for = flags.layer && flags.head;
 
   // Files first: a reader of the table may hang up early. The table even if they fail: the work is done.

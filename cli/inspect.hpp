@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "heads.hpp"
 #include "model_run.hpp"
 #include "multihead/lens.hpp"
 #include "terminal.hpp"
@@ -31,6 +32,7 @@ struct Inspection {
   LayerHead shown;                    ///< the head that is drawn and opened
   bool shown_was_asked_for = false;
   std::optional<double> shown_confidence = {};  ///< its distant_confidence
+  std::optional<HeadsResult> roles = {};        ///< where they were asked for
 };
 
 lens::HeadMap map_of(const ModelRun& run, index_t layer, index_t head);

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "heads_json.hpp"
 #include "inspect.hpp"
 
 namespace multihead::cli {
@@ -50,7 +51,10 @@ json head_json(const Inspection& inspection, const HeadStatistics& each) {
 std::string inspection_json(const Inspection& inspection) {
   const ModelRun& run = inspection.run;
   json heads = json::array();
-  for (const HeadStatistics& each : inspection.heads) heads.push_back(head_json(inspection, each));
+  for (std::size_t n = 0; n < inspection.heads.size(); ++n) {
+    heads.push_back(head_json(inspection, inspection.heads[n]));
+    if (inspection.roles) heads.back().update(roles_json(*inspection.roles, inspection.roles->heads[n]));
+  }
   const auto [layer, head] = inspection.shown;
   const json result = {{"model", run.folder},
                        {"model_type", run.encoder.config().model_type},

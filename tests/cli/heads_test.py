@@ -2,12 +2,18 @@
 """multihead heads: roles of heads on a text.
 
     heads_test.py MULTIHEAD [GROUP...]
+
+Group HeadsOfMiniLM needs the model of scripts/get-model and UD English PUD below $MULTIHEAD_DATA (or ../shared/data); exit code
+77 (skipped, saying why) where one is absent.
 """
 
 import json
+import os
+import pathlib
+import sys
 
 import cli_support
-from cli_support import CommandTest
+from cli_support import MODEL, CommandTest
 
 ROLES = ["previous", "next", "self", "offset", "parked", "first", "separator", "punctuation", "local", "long_range",
          "broad", "duplicate", "induction", "rare_word"]
@@ -72,6 +78,10 @@ class Heads(CommandTest):
         found, _ = self.heads(num_heads=4, d_model=16, pruned={0: [0, 2], 1: [3]})
         self.assertEqual([(head["layer"], head["head"]) for head in found["heads"]],
                          [(0, 1), (0, 3), (1, 0), (1, 1), (1, 2)])
+
+    def test_a_model_without_heads_is_refused(self):
+        self.assert_refused(1, 'the model must have a head, got 0 in its 2 layers ("model")', "heads", "--text", self.text(),
+                            "--model", self.model(pruned={0: [0, 1], 1: [0, 1]}), "--tokens", "20")
 
     def test_no_null_and_olsson(self):
         found, _ = self.heads("--no-null")
@@ -183,6 +193,56 @@ class Heads(CommandTest):
     def test_narrow_terminals_fit(self):
         _, out = self.heads()
         self.assertTrue(all(cli_support.columns(line) <= 110 for line in out.splitlines()))
+
+
+class InspectRoles(CommandTest):
+    def test_the_roles_of_one_text(self):
+        model = self.small_model(words=WORDS)
+        out = self.output_of("inspect", WORDS, "--model", model, "--roles", "--no-html", "--json", "roles.json")
+        found = json.loads((self.folder / "roles.json").read_text(encoding="utf-8"))
+        self.assertRegex(out, r"(?m)^ head +role +lift +~tokens")
+        self.assertNotIn("say little", out)
+        self.assertNotIn("95 %", out)
+        for head in found["heads"]:
+            self.assertEqual(list(head["roles"]), ROLES)
+            self.assertEqual(head["role"], head["labels"][0] if head["labels"] else "unassigned")
+            self.assertIn("links", head)
+            self.assertIsNone(head["roles"]["duplicate"])
+            self.assertTrue(all(score is None or score["interval"] is None for score in head["roles"].values()))
+        plain = self.output_of("inspect", WORDS, "--model", model, "--no-html")
+        self.assertNotIn("role", plain)
+
+    def test_copies_in_the_text_count(self):
+        self.output_of("inspect", "the cat sat the cat sat", "--model", self.small_model(words=WORDS), "--roles", "--no-html",
+                       "--json", "roles.json")
+        found = json.loads((self.folder / "roles.json").read_text(encoding="utf-8"))
+        self.assertEqual(found["heads"][0]["roles"]["duplicate"]["eligible"], 3)
+        self.assertEqual(found["heads"][0]["roles"]["induction"]["eligible"], 3)
+
+    def test_a_short_text_is_told(self):
+        out = self.output_of("inspect", "the cat", "--model", self.small_model(words=WORDS), "--roles", "--no-html")
+        self.assertIn("Segments of fewer than 16 tokens say little about roles.", out)
+
+
+class HeadsOfMiniLM(CommandTest):
+    def test_what_is_known_of_it(self):
+        data = pathlib.Path(os.environ.get("MULTIHEAD_DATA") or pathlib.Path(__file__).parents[2] / ".." / "shared" / "data")
+        gold = data / "ud_english_pud" / "en_pud-ud-test.conllu"
+        for path in (MODEL, gold):
+            if not path.exists():
+                print(f"there is no {path}")
+                sys.exit(77)
+        self.output_of("heads", "--gold", str(gold), "--json", "heads.json", "--no-null", "--segments", "16")
+        found = json.loads((self.folder / "heads.json").read_text(encoding="utf-8"))
+        roles = {(head["layer"], head["head"]): head for head in found["heads"]}
+        self.assertEqual(len(roles), 72)
+        self.assertGreater(roles[0, 2]["roles"]["previous"]["lift"], 0.95)
+        self.assertEqual(roles[0, 2]["role"], "previous")
+        self.assertEqual(roles[1, 8]["role"], "next")
+        passed = {(each["relation"], each["direction"]): each for each in found["relations"] if each["passed"]}
+        for relation in ("det", "case", "obj"):
+            self.assertGreater(passed[relation, "to_head"]["accuracy"], passed[relation, "to_head"]["baseline"] + 0.15)
+        self.assertNotIn(("conj", "to_head"), passed)
 
 
 if __name__ == "__main__":
