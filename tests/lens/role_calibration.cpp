@@ -92,7 +92,9 @@ TEST_P(Calibration, NamesEveryArchetypeUpToFortyPercentOfNoise) {
   const SyntheticText text(8, 4, kTokens, causal, random);
   const std::map<Role, RowRule> rules = archetypes(causal);
   EXPECT_EQ(rules.size(), causal ? 11u : 13u);
-  for (const auto& [role, rule] : rules) {
+  for (const auto& each : rules) {  // clang 14 cannot capture a structured binding
+    const Role role = each.first;
+    const RowRule& rule = each.second;
     for (const double noise : {0.0, 0.2, 0.4}) {
       const HeadRoles found = roles_of(
           text, causal, [&](const Segment& segment) { return map_of_rule(segment, causal, rule, noise, random); });

@@ -25,7 +25,10 @@ class BlockSums {
   void add(index_t segment, const Block& sums) {
     const std::size_t at = static_cast<std::size_t>(segment) % kMost;
     if (blocks_.size() <= at) blocks_.resize(at + 1);
-    blocks_[at].mass += sums.mass, blocks_[at].chance += sums.chance, blocks_[at].count += sums.count;
+    Block& block = blocks_[at];
+    block.mass += sums.mass;
+    block.chance += sums.chance;
+    block.count += sums.count;
   }
   const std::vector<Block>& blocks() const { return blocks_; }
 
