@@ -150,16 +150,16 @@ Segment gold_segment(const Tokenizer& tokenizer, const GoldSentence& sentence, i
   const Encoding encoding = tokenizer.encode(sentence.text, {.max_length = max_tokens});
   Segment segment{
       .ids = encoding.ids, .tokens = encoding.tokens, .word_ids = {}, .special = encoding.special_tokens_mask};
+  std::size_t word = 0;  // tokens and words follow each other in the text
   for (std::size_t t = 0; t < encoding.ids.size(); ++t) {
-    std::optional<index_t> word;
-    if (encoding.special_tokens_mask[t] == 0) {
-      const auto holds = [&](const GoldWord& each) {
-        return each.span && each.span->begin <= encoding.offsets[t].begin && encoding.offsets[t].begin < each.span->end;
-      };
-      const auto found = std::ranges::find_if(sentence.words, holds);
-      if (found != sentence.words.end()) word = found - sentence.words.begin();
+    segment.word_ids.emplace_back();
+    if (encoding.special_tokens_mask[t] != 0) continue;
+    const index_t begin = encoding.offsets[t].begin;
+    const auto is_before = [&](const GoldWord& each) { return !each.span || each.span->end <= begin; };
+    while (word < sentence.words.size() && is_before(sentence.words[word])) ++word;
+    if (word < sentence.words.size() && sentence.words[word].span->begin <= begin) {
+      segment.word_ids.back() = static_cast<index_t>(word);
     }
-    segment.word_ids.push_back(word);
   }
   return segment;
 }

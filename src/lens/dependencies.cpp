@@ -76,18 +76,46 @@ std::vector<Instance> instances_of(const GoldSentence& sentence, const Segment& 
   return instances;
 }
 
-/// The largest entry of each row but that on the diagonal; -1 in a row of zeros.
-std::vector<index_t> guesses(const Tensor<float, 2>& map) {
-  std::vector<index_t> result;
-  for (index_t u = 0; u < map.shape(0); ++u) {
-    index_t best = -1;
-    for (index_t v = 0; v < map.shape(1); ++v) {
-      if (v != u && map(u, v) > (best < 0 ? 0.0f : map(u, best))) best = v;
+/// The words of a sentence that have a token, and the number of each token's among them: maps are as large as the
+/// tokens that were read, however long the sentence is.
+struct WordsRead {
+  std::vector<index_t> words;                    // ascending
+  std::vector<std::optional<index_t>> word_ids;  // [T] index into words
+
+  explicit WordsRead(const Segment& segment) : word_ids(segment.word_ids) {
+    for (std::optional<index_t>& id : word_ids) {
+      if (!id) continue;
+      if (words.empty() || words.back() != *id) words.push_back(*id);
+      id = static_cast<index_t>(words.size()) - 1;
     }
-    result.push_back(best);
   }
-  return result;
-}
+};
+
+/// What one head guesses for each word that was read.
+class Guesses {
+ public:
+  Guesses(HeadMap probs, const WordsRead& read) : read_(read) {
+    const Tensor<float, 2> map = word_map(probs, read.word_ids, static_cast<index_t>(read.words.size()));
+    for (index_t u = 0; u < map.shape(0); ++u) {
+      index_t best = -1;
+      for (index_t v = 0; v < map.shape(1); ++v) {
+        if (v != u && map(u, v) > (best < 0 ? 0.0f : map(u, best))) best = v;
+      }
+      guesses_.push_back(best);
+    }
+  }
+
+  /// The other word with the largest weight; -1 where there is none.
+  index_t operator()(index_t word) const {
+    const auto at = std::ranges::lower_bound(read_.words, word) - read_.words.begin();
+    const index_t guess = guesses_[static_cast<std::size_t>(at)];
+    return guess < 0 ? guess : read_.words[static_cast<std::size_t>(guess)];
+  }
+
+ private:
+  const WordsRead& read_;
+  std::vector<index_t> guesses_;
+};
 
 class RelationPass {
  public:
@@ -108,12 +136,11 @@ class RelationPass {
 
   /// Counts on the sentences to choose on, then what is best.
   void choose(std::span<const Segment> segments) {
-    run(segments, 0,
-        [&](std::size_t head, index_t, const std::vector<Instance>& instances, const std::vector<index_t>& guess) {
-          for (const Instance& each : instances) {
-            if (each.is_right(guess[static_cast<std::size_t>(each.query)])) ++right_[head][each.kind];
-          }
-        });
+    run(segments, 0, [&](std::size_t head, index_t, const std::vector<Instance>& instances, const Guesses& guess) {
+      for (const Instance& each : instances) {
+        if (each.is_right(guess(each.query))) ++right_[head][each.kind];
+      }
+    });
     for (std::size_t n = 0; n < segments.size(); ++n)
       count_offsets(instances_of(sentences_[2 * n], segments[n], kinds_));
     for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
@@ -130,11 +157,10 @@ class RelationPass {
 
   void judge(std::span<const Segment> segments) {
     run(segments, 1,
-        [&](std::size_t head, index_t sentence, const std::vector<Instance>& instances,
-            const std::vector<index_t>& guess) {
+        [&](std::size_t head, index_t sentence, const std::vector<Instance>& instances, const Guesses& guess) {
           for (const Instance& each : instances) {
             if (best_[each.kind] != head) continue;  // so no two heads write to one sum
-            const double ours = each.is_right(guess[static_cast<std::size_t>(each.query)]) ? 1 : 0;
+            const double ours = each.is_right(guess(each.query)) ? 1 : 0;
             const double others = each.is_right(each.query + best_offset_[each.kind]) ? 1 : 0;
             Sums& sums = sums_[each.kind];
             sums.ours += ours, sums.others += others, ++sums.instances;
@@ -188,18 +214,18 @@ class RelationPass {
   void run(std::span<const Segment> segments, std::size_t odd, const Use& use) {
     const Observer look = [&](const ObservedBatch& batch) {
       std::vector<std::vector<Instance>> instances;
+      std::vector<WordsRead> read;
       for (std::size_t b = 0; b < batch.segments.size(); ++b) {
         const std::size_t number = static_cast<std::size_t>(batch.first) + b;
         instances.push_back(instances_of(sentences_[2 * number + odd], batch.segments[b], kinds_));
+        read.emplace_back(batch.segments[b]);
       }
       run_tasks(batch.threads, static_cast<index_t>(heads_.size()), [&](index_t n, int) {
-        const auto [layer, head] = heads_[static_cast<std::size_t>(n)];
+        const LayerHead& head = heads_[static_cast<std::size_t>(n)];
         for (std::size_t b = 0; b < batch.segments.size(); ++b) {
-          const std::size_t number = static_cast<std::size_t>(batch.first) + b;
-          const auto words = static_cast<index_t>(sentences_[2 * number + odd].words.size());
-          const Tensor<float, 2> map =
-              word_map(batch.map(static_cast<index_t>(b), layer, head), batch.segments[b].word_ids, words);
-          use(static_cast<std::size_t>(n), static_cast<index_t>(number), instances[b], guesses(map));
+          const auto at = static_cast<index_t>(b);
+          use(static_cast<std::size_t>(n), batch.first + at, instances[b],
+              Guesses(batch.map(at, head.layer, head.head), read[b]));
         }
       });
     };

@@ -195,6 +195,19 @@ TEST(Relations, ThatAFixedOffsetExplainsDoNotPass) {
   }
 }
 
+TEST(Relations, OfAVeryLongSentenceTakeTheRoomOfWhatIsRead) {
+  std::string file;
+  for (index_t t = 1; t <= 200'000; ++t) {  // a map of all words would have 160 GB
+    const std::string form = t % 7 == 0 ? "\xE2\x80\x8B" : "w" + std::to_string(t % 10);  // a word without a token
+    file += row(std::to_string(t), form, t == 1 ? "0" : std::to_string(t - 1), t == 1 ? "root" : "dep");
+  }
+  const std::vector<GoldSentence> one = read_conllu(file, "x");
+  const std::vector<Relation> found =
+      judge_relations(pair_encoder(10), small_tokenizer(numbered_words(10)), std::vector{one[0], one[0]}, 64);
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_EQ(found[0].instances, 62 - 1 - 10) << "words next to each other of which both were read";
+}
+
 TEST(Relations, LeaveWordsOutThatWereCut) {
   const std::string file =
       row("1", "w0", "2", "nsubj") + row("2", "w1", "0", "root") + row("3", "w2", "2", "obj") + "\n";
