@@ -70,8 +70,15 @@ class Forward {
 
   /// Elements of scratch memory of the task that needs most.
   index_t task_memory() const {
+    const ForwardBlock* last = nullptr;
+    index_t of_last = 0;
     const auto of_block = [&](const ForwardBlock& block) {
-      return kernels_.forward_workspace(args_of(block, nullptr));
+      // Heads of a sequence that take as many rows of the same keys differ in addresses alone, and need as much.
+      const bool as_last = last != nullptr && block.b == last->b && block.num_rows == last->num_rows &&
+                           block.key_begin == last->key_begin && block.key_end == last->key_end;
+      if (!as_last) of_last = kernels_.forward_workspace(args_of(block, nullptr));
+      last = &block;
+      return of_last;
     };
     const auto of_decode = [&](std::span<const ForwardBlock> blocks) {
       const std::vector<kernels::ForwardArgs<T>> heads = heads_of(blocks, nullptr);

@@ -30,7 +30,7 @@ HWY_NOINLINE void DotTile(const KeyRange& range, const TileRows<T>& keys, index_
   for (index_t n = 0; n < num_rows; ++n) {
     for (index_t f = 0; f < q_row; ++f) q[n * q_row + f] = f < width ? queries[f * kTileLanes<T> + n] : T{0};
   }
-  Prefetcher none;
+  LinePrefetcher none;
   DotKeys(ScatteredRows<T>{keys.data, offset, width}, range.begin, range.end, q, q_row, num_rows, scores, kKeysPerTile,
           none);
   for (index_t j = range.begin; j < range.end; ++j) {

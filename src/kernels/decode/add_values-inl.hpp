@@ -46,7 +46,7 @@ HWY_INLINE void AddValue(const S* row, index_t rest, const T* HWY_RESTRICT p, in
 template <int NQ, int NC, class T, class S>
 HWY_INLINE void ValueBlock(const ScatteredRows<S>& values, index_t begin, index_t end, const T* HWY_RESTRICT p,
                            index_t p_row, index_t f, index_t rest, T* HWY_RESTRICT acc, index_t acc_row,
-                           Prefetcher& prefetcher) {
+                           LinePrefetcher& prefetcher) {
   const Tag<T> d;
   hn::Vec<Tag<T>> sum[NQ][NC];
 #pragma GCC unroll 8
@@ -71,7 +71,7 @@ HWY_INLINE void ValueBlock(const ScatteredRows<S>& values, index_t begin, index_
 /// All columns of NQ rows, 8 sums or a few less at a time.
 template <int NQ, class T, class S>
 HWY_NOINLINE void ValueRows(const ScatteredRows<S>& values, index_t begin, index_t end, const T* HWY_RESTRICT p,
-                            index_t p_row, T* HWY_RESTRICT acc, index_t acc_row, Prefetcher& prefetcher) {
+                            index_t p_row, T* HWY_RESTRICT acc, index_t acc_row, LinePrefetcher& prefetcher) {
   constexpr index_t kLanes = kVectorLanes<T>;
   index_t f = 0;
   const auto columns = [&](auto count) HWY_ATTR {
@@ -93,7 +93,7 @@ HWY_NOINLINE void ValueRows(const ScatteredRows<S>& values, index_t begin, index
 template <class T, class S>
 HWY_INLINE void AddValues(const ScatteredRows<S>& values, index_t begin, index_t end, const T* HWY_RESTRICT p,
                           index_t p_row, index_t num_rows, T* HWY_RESTRICT acc, index_t acc_row,
-                          Prefetcher& prefetcher) {
+                          LinePrefetcher& prefetcher) {
   index_t n = 0;
   const auto rows = [&](auto count) HWY_ATTR {
     constexpr int kCount = decltype(count)::value;

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 
+#include "core/ceil_div.hpp"
 #include "hwy/highway.h"
 #include "kernels/decode/add_values-inl.hpp"
 #include "kernels/decode/decode_layout-inl.hpp"
@@ -50,7 +51,7 @@ struct DecodeChunk {
   const HeadProblem<T>& shared;  // of the first head: what all heads have in common
   DecodeLayout<T> layout;
   Lanes<T> lanes[kMaxDecodeHeads];
-  Prefetcher k_prefetcher, v_prefetcher;
+  LinePrefetcher k_prefetcher, v_prefetcher;
   index_t k_offset[2][kKeysPerDecodeTile], v_offset[2][kKeysPerDecodeTile];  // of this tile and the next
   alignas(64) T tile[kDecodeRows<T> * kKeysPerDecodeTile];                   // [row][key]
   alignas(64) T bias[kKeysPerDecodeTile] = {};                               // of one row; whole vectors are read
@@ -120,14 +121,11 @@ struct DecodeChunk {
              width * dtype_bytes(first.dtype);
     };
     const HeadProblem<T>& last = args.kv_heads[args.num_kv_heads - 1].problem;
-    const index_t vectors = (shared.head_dim_v + kVectorLanes<T> - 1) / kVectorLanes<T>;
-    k_prefetcher.Clear();
-    k_prefetcher.Add(shared.k, k_offset[Side(next)], num_rows, span(shared.k, last.k, shared.head_dim), PrefetchTo::l1);
-    k_prefetcher.Spread(quads);
-    v_prefetcher.Clear();
-    v_prefetcher.Add(shared.v, v_offset[Side(next)], num_rows, span(shared.v, last.v, shared.head_dim_v),
-                     PrefetchTo::l1);
-    v_prefetcher.Spread(quads * std::max<index_t>(layout.num_rows * vectors / 8, 1));
+    const index_t vectors = ceil_div(shared.head_dim_v, kVectorLanes<T>);
+    k_prefetcher =
+        LinePrefetcher(shared.k, k_offset[Side(next)], num_rows, span(shared.k, last.k, shared.head_dim), quads);
+    v_prefetcher = LinePrefetcher(shared.v, v_offset[Side(next)], num_rows, span(shared.v, last.v, shared.head_dim_v),
+                                  quads * std::max<index_t>(layout.num_rows * vectors / 8, 1));
   }
 
   HWY_INLINE void Tile(index_t h, const KeyRange& keys) {

@@ -107,7 +107,7 @@ struct ForwardBlock {
         if (slot.keys.origin != origin) LoadKeys(index, origin);
         FoldPast(t, origin);
         const index_t part = t - first_tile, parts = end_tile - first_tile;
-        prefetch.lines.Clear();
+        prefetch.rows.Clear();
         if (origin + keys.end >= std::min(layout.query_tiles[t].lanes.last_end, last)) prefetch.Out(t);
         if (origin + kKeysPerForwardTile >= last) {
           if (args.upcoming != nullptr && end_tile == layout.num_tiles) prefetch.Block(*args.upcoming, part, parts);
@@ -122,7 +122,7 @@ struct ForwardBlock {
                           std::min(next_origin + kKeysPerForwardTile, last));
           }
         }
-        prefetch.lines.Spread((keys.end - keys.begin + problem.head_dim_v) / kRowsPerBlock<kNumVectors>);
+        prefetch.rows.Spread((keys.end - keys.begin + problem.head_dim_v) / kRowsPerBlock<kNumVectors>);
         WithNumVectors(layout.query_tiles[t].lanes.num_vectors,
                        [&](auto count) HWY_ATTR { Tile<decltype(count)::value>(t, keys, slot); });
       }
@@ -207,7 +207,7 @@ struct ForwardBlock {
     const bool all_visible = bias == BiasKind::none && all_inner;
     bool& has_values = layout.query_tiles[t].has_values;
     if (all_visible || ValuesFinite(slot)) {
-      TileValues<T> values{tile, slot.v_rows, problem.head_dim_v, &prefetch.lines};
+      TileValues<T> values{tile, slot.v_rows, problem.head_dim_v, &prefetch.rows};
       values.template Add<NV>(cuts, has_values, raised, factor, layout.acc(t));
     } else {
       if (!has_values) std::fill_n(layout.acc(t), problem.head_dim_v * kRow, T{0});
@@ -232,7 +232,7 @@ struct ForwardBlock {
                            index_t lane = 0) {
     Product<NV>(keys.end - keys.begin, problem.head_dim, k_rows.data + keys.begin * k_rows.stride, k_rows.stride, One(),
                 layout.queries(t) + lane, kRow, tile + keys.begin * kRow + lane, kRow, SetZero(),
-                ThenPrefetch<Finish>{finish, &prefetch.lines});
+                ThenPrefetch<Finish>{finish, &prefetch.rows});
   }
 
   template <int S, int NV>

@@ -23,7 +23,7 @@ struct ForwardPrefetch {
   const ForwardArgs<T>& args;
   const BlockLayout<T>& layout;
   const HeadProblem<T>& problem = args.problem;
-  Prefetcher lines = {};  // stepped by the products
+  RowPrefetcher rows = {};  // stepped by the products
 
   /// Rows of the next key tile, if they will be copied: part `part` of `parts`, at once.
   HWY_INLINE void Keys(index_t begin, index_t end, index_t part, index_t parts) const {
@@ -40,10 +40,10 @@ struct ForwardPrefetch {
     const index_t key_end = std::min(block.key_begin + kKeysPerTile, block.key_end);
     constexpr PrefetchTo kL2 = PrefetchTo::l2;
     if (s.pages.table == nullptr) {
-      lines.Add(s.v, 0, s.head_dim_v, block.key_begin, key_end, kL2, part, parts);
-      lines.Add(s.k, 0, s.head_dim, block.key_begin, key_end, kL2, part, parts);
+      rows.Add(s.v, 0, s.head_dim_v, block.key_begin, key_end, kL2, part, parts);
+      rows.Add(s.k, 0, s.head_dim, block.key_begin, key_end, kL2, part, parts);
     }
-    lines.Add(s.q, s.heads[queries.group_head], s.head_dim, queries.begin, queries.end, kL2, part, parts);
+    rows.Add(s.q, s.heads[queries.group_head], s.head_dim, queries.begin, queries.end, kL2, part, parts);
   }
 
   /// Rows of `out` that query tile t is about to write, of its first head.
@@ -52,7 +52,7 @@ struct ForwardPrefetch {
     const Lanes<T>& lanes = layout.query_tiles[t].lanes;
     const QueryRange queries = QueriesOf(problem, args.first_row + layout.first_row(t), lanes.num_rows);
     const index_t query = queries.begin, end = queries.end;
-    lines.Add(args.out, lanes.head[0], problem.head_dim_v, query, end, PrefetchTo::write);
+    rows.Add(args.out, lanes.head[0], problem.head_dim_v, query, end, PrefetchTo::write);
   }
 
   /// The bias of query tile t, keys [origin, end), of its first head.
@@ -62,8 +62,8 @@ struct ForwardPrefetch {
     const index_t query = lanes.query[0], query_end = std::min(query + lanes.num_rows, problem.seqlen_q);
     const DType dtype = problem.bias_dtype;
     const char* const data = static_cast<const char*>(problem.bias.data) + origin * dtype_bytes(dtype);
-    const ConstRows rows{data, dtype, problem.bias.query_stride, problem.bias.head_stride};
-    lines.Add(rows, lanes.head[0], end - origin, query, query_end, PrefetchTo::l2);
+    const ConstRows bias{data, dtype, problem.bias.query_stride, problem.bias.head_stride};
+    rows.Add(bias, lanes.head[0], end - origin, query, query_end, PrefetchTo::l2);
   }
 };
 

@@ -27,7 +27,7 @@ struct TileValues {
   const T* tile;                                          // P[key][lane]
   const TileRows<T>& rows;
   index_t width;  // head_dim_v
-  Prefetcher* lines;
+  RowPrefetcher* prefetcher;
 
   /// O = O * factor + V^T P.
   template <int NV>
@@ -44,7 +44,7 @@ struct TileValues {
   template <int NV, class Finish>
   HWY_INLINE void Sum(const Cuts& cuts, T* acc, Finish then) const {
     const index_t begin = cuts.at[0], end = cuts.at[NV];
-    const ThenPrefetch<Finish> finish{then, lines};
+    const ThenPrefetch<Finish> finish{then, prefetcher};
     if constexpr (NV > 1) {
       if (cuts.at[1] < end) {
         return CutProduct<NV>(width, cuts.at, rows.data, One(), rows.stride, tile, kRow, acc, kRow, finish);

@@ -129,7 +129,7 @@ HWY_INLINE void DotBlock(const S* const* keys, index_t width, const T* HWY_RESTR
 template <class T, class S>
 HWY_NOINLINE void DotKeys(const ScatteredRows<S>& keys, index_t begin, index_t end, const T* HWY_RESTRICT q,
                           index_t q_row, index_t num_rows, T* HWY_RESTRICT scores, index_t scores_row,
-                          Prefetcher& prefetcher) {
+                          LinePrefetcher& prefetcher) {
   for (index_t j = begin / kKeysPerDot * kKeysPerDot; j < end; j += kKeysPerDot) {
     const S* rows[kKeysPerDot];
     if (j >= begin && j + kKeysPerDot <= end) {
