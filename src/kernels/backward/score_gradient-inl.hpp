@@ -224,8 +224,8 @@ struct ScoreGradient {
   HWY_NOINLINE void Drop(const KeyRange& keys, const PairTiles<T>& to) const {
     ForEachKeep(problem, lanes, keys, [&](index_t j, index_t n, T factor) HWY_ATTR {
       const index_t at = j * kTileLanes<T> + n;
-      to.dropped[at] = factor == T{0} ? T{0} : to.probs[at] * factor;
-      to.ds[at] = factor == T{0} ? T{0} : to.ds[at] * factor;
+      to.dropped[at] = to.probs[at] * factor;
+      to.ds[at] = factor == T{0} ? T{0} : to.ds[at] * factor;  // dP may be infinite; a NaN row has it in delta
     });
   }
 

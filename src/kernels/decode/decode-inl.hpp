@@ -198,10 +198,8 @@ struct DecodeChunk {
       layout.history(h, HistoryTile(keys.origin))[n] = state.shift[n];
     }
     if (head.problem.dropout_threshold == 0) return;
-    ForEachKeep(head.problem, lanes[h], keys, [&](index_t j, index_t n, T factor) HWY_ATTR {
-      T& p = tile[n * kKeysPerDecodeTile + j];
-      p = factor == T{0} ? T{0} : p * factor;
-    });
+    ForEachKeep(head.problem, lanes[h], keys,
+                [&](index_t j, index_t n, T factor) HWY_ATTR { tile[n * kKeysPerDecodeTile + j] *= factor; });
   }
 
   /// For value rows that hold NaN or infinity, perhaps in hidden ones: each row adds what it sees, in the same order.

@@ -1,4 +1,5 @@
-// Dropout of a tile of probabilities: kept ones times 1/(1-p), the others 0. The choice is dropout_keeps()'s.
+// Dropout of a tile of probabilities: kept ones times 1/(1-p), the others times 0. The choice is
+// dropout_keeps()'s. A dropped key is visible all the same: the NaN of its row stays NaN.
 
 #if defined(MULTIHEAD_KERNELS_TILE_DROPOUT_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_TILE_DROPOUT_INL
@@ -40,10 +41,8 @@ HWY_INLINE void ForEachKeep(const HeadProblem<T>& problem, const Lanes<T>& lanes
 template <class T>
 HWY_NOINLINE void ApplyDropout(const HeadProblem<T>& problem, const Lanes<T>& lanes, const KeyRange& keys,
                                T* HWY_RESTRICT tile) {
-  ForEachKeep(problem, lanes, keys, [&](index_t j, index_t n, T factor) HWY_ATTR {
-    T& p = tile[j * kTileLanes<T> + n];
-    p = factor == T{0} ? T{0} : p * factor;
-  });
+  ForEachKeep(problem, lanes, keys,
+              [&](index_t j, index_t n, T factor) HWY_ATTR { tile[j * kTileLanes<T> + n] *= factor; });
 }
 
 }  // namespace multihead::kernels::HWY_NAMESPACE
