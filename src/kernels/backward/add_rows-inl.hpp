@@ -16,7 +16,6 @@
 #include "kernels/product/walk-inl.hpp"
 #include "kernels/simd/basics-inl.hpp"
 #include "kernels/tile/key_tile-inl.hpp"
-#include "kernels/tile/score_order-inl.hpp"
 #include "kernels/tile/scores-inl.hpp"
 #include "kernels/tile/tile-inl.hpp"
 
@@ -62,11 +61,10 @@ template <class T>
 HWY_NOINLINE void AddVisibleRows(const ScoreModifier<T>& modifier, const KeyRange& keys, index_t num_rows,
                                  const T* tile, const TileRows<T>& rows, index_t width, T* to) {
   const Tag<T> d;
-  const hn::CappedTag<T, 1> one;
   const index_t padded = PaddedWidth<T>(width);
   for (index_t j = keys.begin; j < keys.end; ++j) {
     for (index_t n = 0; n < num_rows; ++n) {
-      if (!hn::AllTrue(one, Visible(one, modifier.At(j, n)))) continue;
+      if (!modifier.Sees(j, n)) continue;
       const auto weight = hn::Set(d, tile[j * kTileLanes<T> + n]);
       for (index_t f = 0; f < (rows.stride == padded ? padded : width); f += kVectorLanes<T>) {
         T* at = to + j * padded + f;

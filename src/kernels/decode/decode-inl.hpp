@@ -205,12 +205,14 @@ struct DecodeChunk {
   /// For value rows that hold NaN or infinity, perhaps in hidden ones: each row adds what it sees, in the same order.
   template <class S>
   HWY_NOINLINE void AddVisibleValues(index_t h, const KeyRange& keys, const ScatteredRows<S>& values) {
+    const HeadProblem<T>& s = args.kv_heads[h].problem;
     index_t seen[kKeysPerDecodeTile];
     T p[kKeysPerDecodeTile];
     for (index_t n = 0; n < lanes[h].num_rows; ++n) {
+      const RowOfScores<T> row(s, lanes[h], n, keys, HasBiasTile(s) ? bias : nullptr);
       index_t count = 0;
       for (index_t j = keys.begin; j < keys.end; ++j) {
-        if (!IsVisible(args.kv_heads[h].problem, lanes[h], n, keys.origin + j)) continue;
+        if (!row.Sees(j)) continue;
         seen[count] = values.offset[j];
         p[count++] = tile[n * kKeysPerDecodeTile + j];
       }

@@ -30,16 +30,6 @@ HWY_INLINE void WithBias(const HeadProblem<T>& problem, const Fn& fn) {
   });
 }
 
-/// One element of the bias.
-template <class T>
-HWY_INLINE T BiasAt(const HeadProblem<T>& problem, index_t head, index_t query, index_t key) {
-  T bias = 0;
-  WithBias(problem, [&](const auto& plane) HWY_ATTR {
-    LoadRow(plane.data + head * plane.head_stride + query * plane.query_stride + key * plane.key_stride, 1, &bias);
-  });
-  return bias;
-}
-
 /// out[j] = element j of a row whose elements are `stride` apart, as T.
 template <class S, class T>
 HWY_INLINE void LoadPlaneKeys(const S* row, index_t stride, index_t count, T* HWY_RESTRICT out) {

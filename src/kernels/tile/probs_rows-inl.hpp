@@ -11,8 +11,8 @@
 
 #include "hwy/highway.h"
 #include "kernels/kernels.hpp"
-#include "kernels/simd/basics-inl.hpp"
-#include "kernels/tile/bias-inl.hpp"
+#include "kernels/tile/bias_tile-inl.hpp"
+#include "kernels/tile/row_scores-inl.hpp"
 #include "kernels/tile/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -36,18 +36,6 @@ HWY_INLINE void ClearProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, in
   }
 }
 
-/// Whether key j is visible to a lane, one pair at a time.
-template <class T>
-HWY_INLINE bool IsVisible(const HeadProblem<T>& s, const Lanes<T>& lanes, index_t n, index_t j) {
-  if (j < lanes.begin[n] || j >= lanes.end[n]) return false;
-  const index_t head = lanes.head[n], query = lanes.query[n];
-  if (s.visible.data != nullptr &&
-      !s.visible.data[head * s.visible.head_stride + query * s.visible.query_stride + j * s.visible.key_stride]) {
-    return false;
-  }
-  return s.bias.data == nullptr || BiasAt(s, head, query, j) != -kInfinity<T>;
-}
-
 /// Multiplies keys [begin, end) of a row of probs; a NaN factor reaches visible keys only.
 template <class T>
 HWY_INLINE void ScaleProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, index_t n, index_t begin, index_t end,
@@ -58,7 +46,12 @@ HWY_INLINE void ScaleProbs(const ForwardArgs<T>& args, const Lanes<T>& lanes, in
     for (index_t j = begin; j < end; ++j) row[j] *= factor;
     return;
   }
-  for (index_t j = begin; j < end; ++j) row[j] = IsVisible(args.problem, lanes, n, j) ? factor : T{0};
+  T bias[kKeysPerForwardTile];
+  for (index_t origin = begin; origin < end; origin += kKeysPerForwardTile) {
+    const KeyRange keys{origin, 0, std::min(end - origin, kKeysPerForwardTile)};
+    const RowOfScores<T> scores(args.problem, lanes, n, keys, HasBiasTile(args.problem) ? bias : nullptr);
+    for (index_t j = 0; j < keys.end; ++j) row[origin + j] = scores.Sees(j) ? factor : T{0};
+  }
 }
 
 }  // namespace multihead::kernels::HWY_NAMESPACE

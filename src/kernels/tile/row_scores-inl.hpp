@@ -74,6 +74,11 @@ struct RowOfScores {
     }
   };
 
+  HWY_INLINE bool Sees(index_t j) const {
+    const hn::CappedTag<T, 1> d;
+    return hn::AllTrue(d, Visible(d, Source{*this, j}));
+  }
+
   /// The largest score, when nothing else is to be done.
   HWY_INLINE T Max(const T* HWY_RESTRICT row) const {
     const Tag<T> d;

@@ -80,6 +80,11 @@ struct ScoreModifier {
     }
   };
   HWY_INLINE Source At(index_t j, index_t n) const { return {*this, j, n}; }
+  /// Of one lane.
+  HWY_INLINE bool Sees(index_t j, index_t n) const {
+    const hn::CappedTag<T, 1> d;
+    return hn::AllTrue(d, Visible(d, At(j, n)));
+  }
 
   /// Applies all of it to tile[key][lane]; raises tile_max and seen.
   HWY_NOINLINE void Apply(const KeyRange& keys, int num_vectors, const Cuts& cuts, T* HWY_RESTRICT tile,
