@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <new>
 
+#include "core/ceil_div.hpp"
 #include "multihead/tensor.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -156,7 +157,7 @@ struct CloseAtEnd {
 }  // namespace
 
 void* allocate(std::size_t bytes) {
-  bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment + sizeof(Block);
+  bytes = round_up(bytes, kAlignment) + sizeof(Block);
   Block* block = nullptr;
   if (bytes >= kLarge) block = kept.take(bytes);
   if (block == nullptr) block = new_block(bytes);

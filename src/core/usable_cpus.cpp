@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/ceil_div.hpp"
+
 namespace multihead {
 namespace {
 
@@ -21,7 +23,7 @@ namespace fs = std::filesystem;
 int cpus_of_affinity() {
   // The mask must have room for every CPU that the kernel was built for.
   for (std::size_t cpus = CPU_SETSIZE; cpus <= std::size_t{1} << 20; cpus *= 2) {
-    std::vector<cpu_set_t> set((cpus + CPU_SETSIZE - 1) / CPU_SETSIZE);
+    std::vector<cpu_set_t> set(ceil_div(cpus, CPU_SETSIZE));
     const std::size_t bytes = set.size() * sizeof(cpu_set_t);
     if (sched_getaffinity(0, bytes, set.data()) == 0) return std::max(1, CPU_COUNT_S(bytes, set.data()));
     if (errno != EINVAL) break;

@@ -32,6 +32,7 @@ LIBRARY = {
     "hwy/targets.h": r"\bhwy::(?:ChosenTarget|TargetName|SupportedTargets)\b",
     "hwy/cache_control.h": r"\bhwy::Prefetch\b",
     "hwy/contrib/math/math-inl.h": r"\bhn::(?:Tanh|Log|Exp)\(",
+    "core/ceil_div.hpp": r"\b(?:ceil_div|round_up)\(",
     "core/philox.hpp": r"\b(?:philox|dropout_counter|PhiloxBlock)\b",
 }
 # What every kernel file needs, through the one header of the basics.

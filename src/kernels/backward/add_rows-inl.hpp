@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "core/ceil_div.hpp"
 #include "hwy/highway.h"
 #include "kernels/backward/backward_layout-inl.hpp"
 #include "kernels/product/micro_kernel-inl.hpp"
@@ -30,7 +31,7 @@ template <class Start, class Finish, class T>
 HWY_NOINLINE void AddRows(const KeyRange& keys, index_t num_rows, index_t num_tiles, const T* HWY_RESTRICT tiles,
                           const TileRows<T>& rows, index_t width, T* HWY_RESTRICT to) {
   const index_t padded = PaddedWidth<T>(width);
-  const index_t vectors = (width + kVectorLanes<T> - 1) / kVectorLanes<T>;
+  const index_t vectors = ceil_div(width, kVectorLanes<T>);
   const T* a = tiles + keys.begin * kTileLanes<T>;
   T* c = to + keys.begin * padded;
   const auto columns = [&](auto count, index_t v) HWY_ATTR {

@@ -21,6 +21,7 @@
 
 #include <algorithm>
 
+#include "core/ceil_div.hpp"
 #include "hwy/highway.h"
 #include "kernels/backward/add_rows-inl.hpp"
 #include "kernels/backward/backward_layout-inl.hpp"
@@ -66,12 +67,12 @@ struct BackwardBlock {
 
   HWY_INLINE void Run() {
     const index_t rows = problem.heads_per_kv * problem.seqlen_q;
-    const index_t dq_size = (rows + kTileLanes<T> - 1) / kTileLanes<T> * kTileLanes<T> * problem.head_dim;
+    const index_t dq_size = round_up(rows, kTileLanes<T>) * problem.head_dim;
     if (args.dq != nullptr) std::fill_n(args.dq, dq_size, T{0});
     if (args.dq_outer != nullptr) std::fill_n(args.dq_outer, dq_size, T{0});
     for (index_t begin = args.key_begin; begin < args.key_end; begin += kTilesPerPass * kKeysPerTile) {
       const index_t end = std::min(args.key_end, begin + kTilesPerPass * kKeysPerTile);
-      const index_t num_tiles = (end - begin + kKeysPerTile - 1) / kKeysPerTile;
+      const index_t num_tiles = ceil_div(end - begin, kKeysPerTile);
       for (index_t p = 0; p < num_tiles; ++p) Begin(p, begin + p * kKeysPerTile);
       index_t slot = 0, folded = 0;
       for (index_t first = 0; first < rows; first += kTileLanes<T>) {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "core/ceil_div.hpp"
 #include "hwy/highway.h"
 #include "kernels/forward/outer_sums-inl.hpp"
 #include "kernels/kernels.hpp"
@@ -55,11 +56,11 @@ struct BlockLayout {
   HWY_INLINE explicit BlockLayout(const ForwardArgs<T>& args) {
     const HeadProblem<T>& s = args.problem;
     num_rows = args.num_rows;
-    num_tiles = (num_rows + kTileLanes<T> - 1) / kTileLanes<T>;
+    num_tiles = ceil_div(num_rows, kTileLanes<T>);
     head_dim = s.head_dim;
     head_dim_v = s.head_dim_v;
     first_key_tile = args.key_begin / kKeysPerForwardTile;
-    num_key_tiles = (args.key_end + kKeysPerForwardTile - 1) / kKeysPerForwardTile - first_key_tile;
+    num_key_tiles = ceil_div(args.key_end, kKeysPerForwardTile) - first_key_tile;
     tiles_per_group = std::min(args.tiles_per_group, num_tiles);
     keeps_probs = args.probs.data != nullptr;
     is_long = args.key_end - args.key_begin > kKeysPerFold;
@@ -86,7 +87,7 @@ struct BlockLayout {
 
   /// First row of tile t. Vectors are distributed evenly, 16 of them as 3+3+3+3+2+2: a tile of one vector is slow.
   HWY_INLINE index_t first_row(index_t t) const {
-    const index_t vectors = (num_rows + kVectorLanes<T> - 1) / kVectorLanes<T>;
+    const index_t vectors = ceil_div(num_rows, kVectorLanes<T>);
     return std::min(num_rows, (vectors / num_tiles * t + std::min(t, vectors % num_tiles)) * kVectorLanes<T>);
   }
 

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 
+#include "core/ceil_div.hpp"
 #include "hwy/highway.h"
 #include "kernels/forward/block_layout-inl.hpp"
 #include "kernels/forward/finish-inl.hpp"
@@ -222,7 +223,7 @@ struct ForwardBlock {
     index_t last_end = keys.origin, n = 0;
     for (int s = 1; s < NV; ++s) {
       for (; n < s * kVectorLanes<T>; ++n) last_end = std::max(last_end, lanes.end[n]);
-      const index_t end = (last_end - keys.origin + kCut - 1) / kCut * kCut;
+      const index_t end = round_up(last_end - keys.origin, kCut);
       cuts.at[s] = std::clamp(end, cuts.at[s - 1], keys.end);
     }
   }

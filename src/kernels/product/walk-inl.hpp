@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "core/ceil_div.hpp"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/simd/basics-inl.hpp"
@@ -66,8 +67,8 @@ struct PrefetchPanel : Whole {
   PrefetchPanel(const T* next, index_t panel_size, index_t num_rows, index_t rows_per_block, index_t num_k)
       : panel(next) {
     const index_t times = std::max<index_t>(num_k / kUnroll, 1);
-    const index_t num_blocks = (num_rows + rows_per_block - 1) / rows_per_block;
-    pace = (panel_size + times * num_blocks - 1) / (times * num_blocks);
+    const index_t num_blocks = ceil_div(num_rows, rows_per_block);
+    pace = ceil_div(panel_size, times * num_blocks);
     row_pace = times * pace / rows_per_block;
   }
   HWY_INLINE PrefetchPanel At(index_t r) const {

@@ -10,6 +10,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/ceil_div.hpp"
 #include "hwy/highway.h"
 #include "multihead/types.hpp"
 
@@ -55,13 +56,13 @@ inline constexpr DType kDType = sizeof(T) == 8 ? DType::f64 : DType::f32;
 /// Length of a row in whole vectors.
 template <class T>
 HWY_INLINE index_t VectorWidth(index_t width) {
-  return (width + kVectorLanes<T> - 1) / kVectorLanes<T> * kVectorLanes<T>;
+  return round_up(width, kVectorLanes<T>);
 }
 
 /// Width of a copied row: an odd number of cache lines, so that rows walk through all sets of the L1.
 template <class T>
 HWY_INLINE index_t PaddedWidth(index_t width) {
-  return ((width + kLineElements<T> - 1) / kLineElements<T> | 1) * kLineElements<T>;
+  return (ceil_div(width, kLineElements<T>) | 1) * kLineElements<T>;
 }
 
 }  // namespace multihead::kernels::HWY_NAMESPACE

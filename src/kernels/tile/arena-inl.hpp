@@ -7,6 +7,7 @@
 #define MULTIHEAD_KERNELS_TILE_ARENA_INL
 #endif
 
+#include "core/ceil_div.hpp"
 #include "hwy/highway.h"
 #include "kernels/simd/basics-inl.hpp"
 
@@ -26,7 +27,7 @@ struct Arena {
   }
   template <class Object>
   HWY_INLINE Object* TakeObjects(index_t count) {
-    return reinterpret_cast<Object*>(Take(count * static_cast<index_t>((sizeof(Object) + sizeof(T) - 1) / sizeof(T))));
+    return reinterpret_cast<Object*>(Take(count * static_cast<index_t>(ceil_div(sizeof(Object), sizeof(T)))));
   }
 };
 

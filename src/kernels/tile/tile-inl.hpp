@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/ceil_div.hpp"
 #include "hwy/highway.h"
 #include "kernels/kernels.hpp"
 #include "kernels/simd/basics-inl.hpp"
@@ -62,7 +63,7 @@ template <class T>
 HWY_INLINE QueryRange QueriesOf(const HeadProblem<T>& problem, index_t first_row, index_t num_rows) {
   if (QueryByQuery(problem)) {
     return {first_row % problem.heads_per_kv, first_row / problem.heads_per_kv,
-            (first_row + num_rows - 1) / problem.heads_per_kv + 1};
+            ceil_div(first_row + num_rows, problem.heads_per_kv)};
   }
   const index_t query = first_row % problem.seqlen_q;
   return {first_row / problem.seqlen_q, query, std::min(query + num_rows, problem.seqlen_q)};
@@ -72,7 +73,7 @@ template <class T>
 HWY_INLINE void InitLanes(const HeadProblem<T>& problem, index_t first_row, index_t num_rows, Lanes<T>& lanes,
                           bool by_query) {
   lanes.num_rows = num_rows;
-  lanes.num_vectors = static_cast<int>((num_rows + kVectorLanes<T> - 1) / kVectorLanes<T>);
+  lanes.num_vectors = static_cast<int>(ceil_div(num_rows, kVectorLanes<T>));
   if (by_query) {
     index_t query = first_row / problem.heads_per_kv, group_head = first_row % problem.heads_per_kv;
     for (index_t n = 0; n < num_rows; ++n) {
