@@ -27,28 +27,20 @@ enum class DType : std::uint8_t { f32, f64, bf16, f16, boolean, i64 };
 
 /// Bytes of one element.
 constexpr index_t dtype_bytes(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-    case DType::i64: return 8;
-    case DType::f32: return 4;
-    case DType::bf16:
-    case DType::f16: return 2;
-    case DType::boolean: return 1;
-  }
-  return 0;
+  if (dtype == DType::f64 || dtype == DType::i64) return 8;
+  if (dtype == DType::f32) return 4;
+  if (dtype == DType::bf16 || dtype == DType::f16) return 2;
+  return dtype == DType::boolean ? 1 : 0;
 }
 
 /// The name used in error texts and JSON: "f32", "bf16", ...
 constexpr const char* dtype_name(DType dtype) {
-  switch (dtype) {
-    case DType::f32: return "f32";
-    case DType::f64: return "f64";
-    case DType::bf16: return "bf16";
-    case DType::f16: return "f16";
-    case DType::boolean: return "bool";
-    case DType::i64: return "i64";
-  }
-  return "?";
+  if (dtype == DType::f32) return "f32";
+  if (dtype == DType::f64) return "f64";
+  if (dtype == DType::bf16) return "bf16";
+  if (dtype == DType::f16) return "f16";
+  if (dtype == DType::boolean) return "bool";
+  return dtype == DType::i64 ? "i64" : "?";
 }
 
 /// dtype_of<T>: the DType of a C++ element type, const or not. InputView and OutputView accept only these types.
