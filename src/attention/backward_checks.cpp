@@ -13,7 +13,7 @@ constexpr const char* kName = "attention_backward";
 void check_per_head(const Problem& p, const char* name, const OutputView<1>& view, const char* primal, bool given) {
   if (!view) return;
   require(given, kName, Rule(name, " needs options.", primal), {{primal, "absent"}});
-  const DType wanted = p.f64 ? DType::f64 : DType::f32;
+  const DType wanted = p.dtype();
   require<UnsupportedError>(view.dtype() == wanted, kName, Rule(name, " must be ", dtype_name(wanted)),
                             {{name, view.dtype()}});
   require(view.shape(0) == p.num_heads, kName, Rule(name, " must have one entry per query head"),
@@ -27,7 +27,7 @@ void check_bias_gradient(const Problem& p, const AttentionGradients& gradients) 
   if (!dbias) return;
   const BroadcastView& bias = p.options->bias;
   require(bool(bias), kName, "dbias needs options.bias", {{"bias", "absent"}});
-  const DType wanted = p.f64 ? DType::f64 : DType::f32;
+  const DType wanted = p.dtype();
   require<UnsupportedError>(dbias.dtype() == wanted, kName, Rule("dbias must be ", dtype_name(wanted)),
                             {{"dbias", dbias.dtype()}});
   require(dbias.shape() == bias.shape(), kName, "dbias must have the shape of bias",

@@ -44,7 +44,7 @@ void check_outputs(const Problem& p, const AttentionInput& input, const Attentio
   check_selection("heads", selection.heads, p.num_heads);
   check_selection("rows", selection.rows, p.seqlen_q);
   if (!output.probs) return;
-  const DType wanted = p.f64 ? DType::f64 : DType::f32;
+  const DType wanted = p.dtype();
   require<UnsupportedError>(output.probs.dtype() == wanted, kName, Rule("probs must be ", dtype_name(wanted)),
                             {{"probs", output.probs.dtype()}});
   const index_t shape[4] = {p.batch, selection.heads ? selection.heads.shape(0) : p.num_heads,

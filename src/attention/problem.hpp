@@ -29,6 +29,9 @@ struct Problem {
 
 /// One sequence of the batch.
 struct Sequence {
+
+  /// Of the arithmetic: of statistics, probs and the gradients of options.
+  DType dtype() const { return f64 ? DType::f64 : DType::f32; }
   index_t batch_index = 0;              // row of the batch axis of q, k, v, out, row_max, ... (0 when packed)
   index_t q_begin = 0;                  // first token of q, out, row_max, ...
   index_t kv_begin = 0;                 // first token of k, v
