@@ -61,9 +61,7 @@ void Delta<T>::sink_gradient(TensorView<T, 1> dsinks) const {
       double sum = 0;
       for (index_t i = s.q_begin; i < s.q_begin + s.seqlen_q; ++i) {
         const T max = row_max(s.batch_index, h, i);
-        const bool vanishes = sinks(h) < max - kVanishing<T>;  // the difference itself may overflow
-        const T weight = vanishes ? T{0} : std::exp(sinks(h) - max);
-        sum -= double{weight / row_sum(s.batch_index, h, i)} * double{delta_(s.batch_index, h, i)};
+        sum -= double{exp_minus(sinks(h), max) / row_sum(s.batch_index, h, i)} * double{delta_(s.batch_index, h, i)};
       }
       total += sum;
     }

@@ -62,9 +62,7 @@ void merge(const PartialAttention& a, const PartialAttention& b, const Attention
       const T x = lse_a(n, h, i), y = lse_b(n, h, i);
       const T max = std::max(x, y);
       const bool empty = x == kEmpty<T> && y == kEmpty<T>;  // not by the maximum, which may have lost a NaN
-      const auto weight_of = [&](T part) {
-        return empty || part < max - kVanishing<T> ? T{0} : std::exp(part - max);  // the difference itself may overflow
-      };
+      const auto weight_of = [&](T part) { return empty ? T{0} : exp_minus(part, max); };
       const T weight_a = weight_of(x), weight_b = weight_of(y);
       const T sum = weight_a + weight_b;
       // What stands in an empty part is not read: 0 * NaN is NaN.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "core/require.hpp"
@@ -11,9 +12,12 @@
 
 namespace multihead {
 
-/// e^-x is 0 in T from here on.
+/// e^(x - max), where the difference itself may overflow: 0 from there on.
 template <class T>
-constexpr T kVanishing = sizeof(T) == 8 ? 800 : 200;
+T exp_minus(T x, T max) {
+  constexpr T kVanishing = sizeof(T) == 8 ? 800 : 200;  // e^-x is 0 from here on
+  return x < max - kVanishing ? T{0} : std::exp(x - max);
+}
 
 /// Checked extents and options, shared by forward and backward.
 struct Problem {
@@ -25,13 +29,13 @@ struct Problem {
   bool f64 = false;  // arithmetic type
   double scale = 1;
   index_t lanes = 0;  // queries of a full tile of the instruction set that the call began with
+
+  /// Of the arithmetic: of statistics, probs and the gradients of options.
+  DType dtype() const { return f64 ? DType::f64 : DType::f32; }
 };
 
 /// One sequence of the batch.
 struct Sequence {
-
-  /// Of the arithmetic: of statistics, probs and the gradients of options.
-  DType dtype() const { return f64 ? DType::f64 : DType::f32; }
   index_t batch_index = 0;              // row of the batch axis of q, k, v, out, row_max, ... (0 when packed)
   index_t q_begin = 0;                  // first token of q, out, row_max, ...
   index_t kv_begin = 0;                 // first token of k, v

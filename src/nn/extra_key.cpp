@@ -1,8 +1,11 @@
 #include "nn/extra_key.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
+#include "attention/problem.hpp"
 #include "nn/query_rows.hpp"
 
 namespace multihead::nn {
@@ -29,7 +32,10 @@ double keep_factor(const Dropout& dropout, index_t sequence, index_t h, index_t 
 template <class T>
 T extra_score(const ExtraKey<T>& extra, const T* q, index_t g, std::optional<double> softcap) {
   const T s = static_cast<T>(extra.scale) * dot(q, extra.bias_k.view()[g].data(), extra.bias_k.shape(1));
-  return softcap ? static_cast<T>(*softcap) * std::tanh(s / static_cast<T>(*softcap)) : s;
+  if (!softcap) return s;
+  constexpr T kFar = 20, kMost = std::numeric_limits<T>::max() / kFar;  // tanh is 1 from there on
+  const T cap = static_cast<T>(*softcap), far = std::min(cap, kMost) * kFar;
+  return cap * std::tanh(std::clamp(s, -far, far) / cap);  // s / cap itself may overflow
 }
 
 // Where head or row n of `size` stands among those that were selected: -1 if it is not there.
@@ -57,8 +63,8 @@ void join_extra_key(const ExtraKey<T>& extra, TensorView<const T, 4> q, const At
         T& row_sum = rows.row_sum(s.batch, h, at);
         const T score = extra_score(extra, q[s.batch][at][h].data(), g, options.softcap);
         const T top = row_sum == 0 || row_max < score ? score : row_max;
-        const T others = row_sum == 0 ? T{0} : std::exp(row_max - top) * row_sum;
-        const T own = std::exp(score - top), sum = others + own;
+        const T others = row_sum == 0 ? T{0} : exp_minus(row_max, top) * row_sum;
+        const T own = exp_minus(score, top), sum = others + own;
         const T value_factor = own / sum * static_cast<T>(keep_factor(options.dropout, s.sequence, h, i));
         T* out = rows.out[s.batch][at][h].data();
         const T* bias_v = extra.bias_v.view()[g].data();
@@ -90,7 +96,7 @@ void extra_key_backward(const ExtraKey<T>& extra, TensorView<const T, 4> q, Tens
         const T* bias_k = extra.bias_k.view()[g].data();
         const T* bias_v = extra.bias_v.view()[g].data();
         const T score = extra_score(extra, query, g, options.softcap);
-        const T p = std::exp(score - rows.row_max(s.batch, h, at)) / rows.row_sum(s.batch, h, at);
+        const T p = exp_minus(score, rows.row_max(s.batch, h, at)) / rows.row_sum(s.batch, h, at);
         const T keep = static_cast<T>(keep_factor(options.dropout, s.sequence, h, i));
         const T delta = dot(grad, rows.out[s.batch][at][h].data(), head_dim_v);
         const T slope = options.softcap ? 1 - (score / static_cast<T>(*options.softcap)) *
