@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <numbers>
+#include <random>
 #include <sstream>
 
 #include "command.hpp"
@@ -88,19 +89,11 @@ index_t find_head(const nn::MultiHeadAttention<float>& layer, std::optional<inde
   throw UsageError(fmt::format("--head must name a head that the layer has, got {}: it was removed", *number));
 }
 
-std::uint64_t mix(std::uint64_t z) {  // SplitMix64 (Steele et al. 2014)
-  z += 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
-/// Standard normal (Box & Muller 1958), a pure function of (key, n).
-double normal(std::uint64_t key, index_t n) {
-  const auto uniform = [&](std::uint64_t which) {
-    return (static_cast<double>(mix(key ^ mix(2 * static_cast<std::uint64_t>(n) + which)) >> 11) + 0.5) * 0x1p-53;
-  };
-  return std::sqrt(-2.0 * std::log(uniform(0))) * std::cos(2.0 * std::numbers::pi * uniform(1));
+/// Standard normal (Box & Muller 1958). The same numbers with every standard library.
+double normal(std::mt19937_64& random) {
+  const auto uniform = [&] { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; };
+  const double radius = std::sqrt(-2.0 * std::log(uniform()));
+  return radius * std::cos(2.0 * std::numbers::pi * uniform());
 }
 
 /// x[i, f] = vector of the token's text [f] + sinusoid of its position (section 3.5), so that order counts.
@@ -111,11 +104,13 @@ Tensor<float, 3> made_up_input(const std::vector<std::string>& tokens, index_t d
     rates.push_back(std::pow(10000.0, -static_cast<double>(f - f % 2) / static_cast<double>(d_model)));
   }
   for (index_t i = 0; i < x.shape(1); ++i) {
-    std::uint64_t key = mix(seed);
-    for (const char c : tokens[static_cast<std::size_t>(i)]) key = mix(key ^ static_cast<unsigned char>(c));
+    std::vector<std::uint64_t> key{seed & 0xffffffff, seed >> 32};  // a seed_seq takes 32 bits at a time
+    for (const char c : tokens[static_cast<std::size_t>(i)]) key.push_back(static_cast<unsigned char>(c));
+    std::seed_seq seeds(key.begin(), key.end());
+    std::mt19937_64 random(seeds);
     for (index_t f = 0; f < d_model; ++f) {
       const double angle = static_cast<double>(i) * rates[static_cast<std::size_t>(f)];
-      x(0, i, f) = static_cast<float>(normal(key, f) + (f % 2 == 0 ? std::sin(angle) : std::cos(angle)));
+      x(0, i, f) = static_cast<float>(normal(random) + (f % 2 == 0 ? std::sin(angle) : std::cos(angle)));
     }
   }
   return x;
