@@ -34,6 +34,8 @@ struct Mask {
   /// windows and ALiBi.
   TensorView<const index_t, 1> diagonal_offset = {};
   /// [B] number of valid queries and keys of each sequence; those after them are padding. Unset = all are valid.
+  /// Lists, here and in the other options, are of index_t. Of another type they are copied:
+  /// `std::vector<index_t> seqlens(list.begin(), list.end())`.
   TensorView<const index_t, 1> seqlen_q = {};
   TensorView<const index_t, 1> seqlen_kv = {};
   /// bool, broadcast to [B, H, Sq, Skv]: true = the key is visible.

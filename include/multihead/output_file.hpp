@@ -33,7 +33,8 @@ class MULTIHEAD_API WriteError : public Error {
 };
 
 /// Links are followed, even if the file they name does not exist yet. An existing file is unchanged until finish()
-/// replaces it, and its permissions are kept. Pipes, devices and open descriptors ("/dev/stdout", "/dev/fd/3") are
+/// replaces it, and its permissions are kept; other hard links to it keep the old content, since the new file takes the
+/// name, not the place on the disk. Pipes, devices and open descriptors ("/dev/stdout", "/dev/fd/3") are
 /// written to directly. An OutputFile must not be used by several threads at once.
 class MULTIHEAD_API OutputFile {
  public:

@@ -105,6 +105,17 @@ TEST(OutputFile, KeepsThePermissionsOfAFile) {
   }
 }
 
+TEST(OutputFile, OtherHardLinksKeepTheOldContent) {
+  const TemporaryFolder folder;
+  folder.write("x", "old");
+  fs::create_hard_link(folder / "x", folder / "hard");
+  OutputFile file(folder / "x");
+  file.write("new");
+  file.finish();
+  EXPECT_EQ(read_bytes(folder / "x"), "new");
+  EXPECT_EQ(read_bytes(folder / "hard"), "old");
+}
+
 TEST(OutputFile, FollowsLinksDanglingOnesToo) {
   const TemporaryFolder folder;
   fs::create_directory(folder / "far");
