@@ -13,7 +13,11 @@
 #include <string>
 #include <string_view>
 
+#include "tests/support/error_text.hpp"
+
 namespace multihead {
+
+using test::error_of;
 
 /// A fresh folder, removed with what is in it.
 class TemporaryFolder {
@@ -57,18 +61,6 @@ inline std::string safetensors_bytes(const std::string& header, int data_bytes) 
   return bytes;
 }
 
-/// The text of the error that `action` throws, which must be an E and nothing else.
-template <class E, class Action>
-std::string error_of(Action action) {
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
-
 /// What `action` throws in a process that may write files of `most_bytes` at most.
 template <class E>
 inline std::string error_under_limit(rlim_t most_bytes, const std::function<void()>& action) {
@@ -86,12 +78,7 @@ inline std::string error_under_limit(rlim_t most_bytes, const std::function<void
     void (*handler)(int);
     rlimit before{};
   } limit(most_bytes);
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
+  return error_of<E>(action);
 }
 
 }  // namespace multihead

@@ -6,20 +6,12 @@
 
 #include "multihead/error.hpp"
 #include "multihead/onnx/operators.hpp"
+#include "tests/support/error_text.hpp"
 
 namespace multihead {
 namespace {
 
-template <class E>
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
+using test::error_of;
 
 // A valid node: B=2, Hq=4, Hkv=2, Sq=3, Skv=5, D=8, Dv=6. Each test breaks one thing.
 class OnnxErrors : public testing::Test {
