@@ -15,7 +15,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr index_t kKeys = 290;
 
-/// Few rows, a tile of rows, and several; probs, masks and two kinds of numbers beside them.
+/// Few rows, a tile of rows, and several; probs, masks, dropout and two kinds of numbers beside them.
 std::vector<AttentionProblem> problems() {
   std::vector<AttentionProblem> all;
   for (const DType dtype : {DType::f32, DType::f64}) {
@@ -34,6 +34,7 @@ std::vector<AttentionProblem> problems() {
                                          .causal = masked ? Causal::bottom_right : Causal::off,
                                          .visible = masked ? Visible::full : Visible::none,
                                          .sinks = Sinks::given,
+                                         .dropout = masked ? 0.3 : 0.0,
                                          .kv_heads = KvHeads::one,
                                          .probs = Probs::all},
                          run_seed());
