@@ -43,7 +43,7 @@ TEST_F(InstructionSet, TheBestRunsUnlessAnotherIsChosen) {
     EXPECT_EQ("N_" + name, kernels::table<double>().target);
   }
   std::string lower = names.back();
-  for (char& c : lower) c = char(std::tolower(c));
+  for (char& c : lower) c = static_cast<char>(std::tolower(c));
   set_instruction_set(names.front());
   set_instruction_set(lower);
   EXPECT_EQ(instruction_set(), names.back());

@@ -179,7 +179,7 @@ TEST(BroadcastViews, OfAnyRank) {
   }
   for (std::size_t rank = 1; rank <= 4; ++rank) {
     const std::vector<index_t> twos(rank, 2);
-    EXPECT_EQ(BroadcastView(address, DType::f32, twos).shape(int(4 - rank)), 2);
+    EXPECT_EQ(BroadcastView(address, DType::f32, twos).shape(static_cast<int>(4 - rank)), 2);
     EXPECT_EQ(BroadcastView(address, DType::f32, twos).shape(0), rank < 4 ? 1 : 2);
   }
   const std::vector<index_t> none, five(5, 1);
@@ -203,8 +203,8 @@ TEST(Layout, ViewsOfBothOrdersAreIndexedAlike) {
     for (index_t s = 0; s < S; ++s) {
       for (index_t h = 0; h < H; ++h) {
         for (index_t d = 0; d < D; ++d, ++n) {
-          token_major[std::size_t(n)] = float(n);
-          head_major[std::size_t(((b * H + h) * S + s) * D + d)] = float(n);
+          token_major[static_cast<std::size_t>(n)] = static_cast<float>(n);
+          head_major[static_cast<std::size_t>(((b * H + h) * S + s) * D + d)] = static_cast<float>(n);
         }
       }
     }
@@ -235,7 +235,7 @@ TEST(Layout, ViewsOfBothOrdersAreIndexedAlike) {
     for (index_t b = 0, n = 0; b < B; ++b) {
       for (index_t s = 0; s < S; ++s) {
         for (index_t h = 0; h < H; ++h) {
-          for (index_t d = 0; d < D; ++d, ++n) ASSERT_EQ(view.as<float>()(b, s, h, d), float(n));
+          for (index_t d = 0; d < D; ++d, ++n) ASSERT_EQ(view.as<float>()(b, s, h, d), static_cast<float>(n));
         }
       }
     }

@@ -96,14 +96,14 @@ class Comparison {
   // plus a few ulp.
   void operator()(const std::string& name, const T* values, index_t size) {
     const json& expected = results_.at(name);
-    ASSERT_EQ(index_t(expected.at("values").size()), size) << name;
+    ASSERT_EQ(static_cast<index_t>(expected.at("values").size()), size) << name;
     double error = 0, largest = 0;
     for (index_t n = 0; n < size; ++n) {
-      const double truth = expected["values"][std::size_t(n)].get<double>();
-      error = std::max(error, std::abs(double(values[n]) - truth));
+      const double truth = expected["values"][static_cast<std::size_t>(n)].get<double>();
+      error = std::max(error, std::abs(static_cast<double>(values[n]) - truth));
       largest = std::max(largest, std::abs(truth));
     }
-    const double epsilon = double(std::numeric_limits<T>::epsilon());
+    const double epsilon = static_cast<double>(std::numeric_limits<T>::epsilon());
     const double of_torch = expected.at("f32_error").get<double>() * (epsilon / 0x1p-23);
     EXPECT_LE(error, factor_ * of_torch + 8 * epsilon * largest) << name;
     ++compared_;
@@ -121,10 +121,10 @@ class Comparison {
 json with_one_extra_column(json probs, index_t num_keys) {
   const index_t columns = probs.at("shape")[3].get<index_t>();
   json values = json::array();
-  for (std::size_t n = 0; n < probs["values"].size(); n += std::size_t(columns)) {
+  for (std::size_t n = 0; n < probs["values"].size(); n += static_cast<std::size_t>(columns)) {
     double extra = 0;
     for (index_t j = 0; j < columns; ++j) {
-      const double p = probs["values"][n + std::size_t(j)].get<double>();
+      const double p = probs["values"][n + static_cast<std::size_t>(j)].get<double>();
       j < num_keys ? values.push_back(p) : void(extra += p);
     }
     values.push_back(extra);
@@ -178,12 +178,12 @@ void compare(const json& c) {
   Comparison<T> forward(results, 2), backward(results, 3);
   forward("y", y.data(), y.size());
   const std::vector<T> rows = with_what_is_left(probs);
-  forward("probs", rows.data(), index_t(rows.size()));
+  forward("probs", rows.data(), static_cast<index_t>(rows.size()));
   backward("dx_q", dx_q.data(), dx_q.size());
   if (cross) backward("dx_k", dx_k.data(), dx_k.size());
   if (cross) backward("dx_v", dx_v.data(), dx_v.size());
   for (const auto& [name, d] : save_layout<T>(AttentionLayout::torch, gradients)) {
-    backward("d " + name, d.values.data(), index_t(d.values.size()));
+    backward("d " + name, d.values.data(), static_cast<index_t>(d.values.size()));
   }
   EXPECT_EQ(forward.compared() + backward.compared(), results.size());
 }

@@ -13,7 +13,7 @@ int main() {
   std::vector<float> q(2), k(6, 1.0f), v{10, 20, 60}, out(1);
   attention_forward({.q = bhsd(q, 1, 1, 1, 2), .k = bhsd(k, 1, 1, 3, 2), .v = bhsd(v, 1, 1, 3, 1)},
                     {.out = bhsd(out, 1, 1, 1, 1)}, {.mask = {.window_left = 1}, .threads = &threads});
-  if (out[0] != 40) return std::printf("must give 40, got %g\n", double(out[0])), 1;
+  if (out[0] != 40) return std::printf("must give 40, got %g\n", static_cast<double>(out[0])), 1;
 
   nn::MultiHeadAttention<double> layer({.d_model = 6, .num_heads = 2});
   layer.initialize(1);

@@ -50,7 +50,8 @@ std::vector<NamedConfig> gradient_configs() {
   };
   for (const Bias bias :
        {Bias::full, Bias::rank2, Bias::per_head, Bias::per_query, Bias::per_key, Bias::with_infinite}) {
-    with(("everything_bias" + std::to_string(int(bias))).c_str(), [&](auto& c) { everything(c), c.bias = bias; });
+    with(("everything_bias" + std::to_string(static_cast<int>(bias))).c_str(),
+         [&](auto& c) { everything(c), c.bias = bias; });
   }
   with("everything_packed", [&](auto& c) {
     everything(c);

@@ -95,7 +95,7 @@ struct LayerProblem {
 
   nn::MultiHeadOptions<T> options() const {
     const auto list = [](const std::vector<index_t>& v) {
-      return TensorView<const index_t, 1>(v.data(), {index_t(v.size())});
+      return TensorView<const index_t, 1>(v.data(), {static_cast<index_t>(v.size())});
     };
     nn::MultiHeadOptions<T> options;
     AttentionOptions& a = options.attention;

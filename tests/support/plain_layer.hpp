@@ -40,12 +40,12 @@ Array<Real, 3> plain_projection(const Array<Real, 3>& x, const Tensor<T, 2>& w, 
 template <class Real, class T>
 void plain_norm(Array<Real, 3>& x, const Tensor<T, 1>& weight, double epsilon) {
   if (!weight.data()) return;
-  const auto head_dim = std::size_t(weight.shape(0));
+  const auto head_dim = static_cast<std::size_t>(weight.shape(0));
   for (std::size_t row = 0; row < x.values.size(); row += head_dim) {
     Real squares = 0;
     for (std::size_t d = 0; d < head_dim; ++d) squares += x.values[row + d] * x.values[row + d];
     const Real root = std::sqrt(squares / Real(head_dim) + Real(epsilon));
-    for (std::size_t d = 0; d < head_dim; ++d) x.values[row + d] *= Real(weight(index_t(d))) / root;
+    for (std::size_t d = 0; d < head_dim; ++d) x.values[row + d] *= Real(weight(static_cast<index_t>(d))) / root;
   }
 }
 
@@ -61,8 +61,8 @@ void plain_rope(Array<Real, 3>& x, const nn::RopeConfig& config, index_t head_di
         const bool first = d < rotary_dim && (neighbours ? d % 2 == 0 : d < rotary_dim / 2);
         if (!first) continue;
         const index_t pair = neighbours ? d / 2 : d, other = n + (neighbours ? 1 : rotary_dim / 2);
-        const double angle =
-            double(at ? at(b, i) : i) * std::pow(config.base, -2.0 * double(pair) / double(rotary_dim));
+        const double angle = static_cast<double>(at ? at(b, i) : i) *
+                             std::pow(config.base, -2.0 * static_cast<double>(pair) / static_cast<double>(rotary_dim));
         const std::complex<Real> turn(std::polar(1.0, angle));
         const std::complex<Real> value = std::complex<Real>(x(b, i, n), x(b, i, other)) * turn;
         x(b, i, n) = value.real();
@@ -77,7 +77,7 @@ template <class Real>
 AnyTensor<4> plain_heads(const Array<Real, 3>& x, index_t head_dim, index_t extra, DType dtype) {
   AnyTensor<4> heads(dtype, {x.shape[0], x.shape[1] + extra, x.shape[2] / head_dim, head_dim});
   heads.generate([&](std::array<index_t, 4> at) {
-    return at[1] < x.shape[1] ? double(x(at[0], at[1], at[2] * head_dim + at[3])) : 0.0;
+    return at[1] < x.shape[1] ? static_cast<double>(x(at[0], at[1], at[2] * head_dim + at[3])) : 0.0;
   });
   return heads;
 }
@@ -101,13 +101,13 @@ PlainLayer<Real> plain_layer(const nn::MultiHeadAttention<T>& layer, const nn::M
   if (config.rope) plain_rope(k, *config.rope, e.head_dim, options.positions_k);
 
   const index_t batch = q.shape[0], seqlen_q = q.shape[1], seqlen_kv = k.shape[1];
-  const index_t extra = index_t(config.bias_kv) + index_t(config.zero_attn);
+  const index_t extra = static_cast<index_t>(config.bias_kv) + static_cast<index_t>(config.zero_attn);
   const AnyTensor<4> q4 = plain_heads(q, e.head_dim, 0, dtype);
   AnyTensor<4> k4 = plain_heads(k, e.head_dim, extra, dtype), v4 = plain_heads(v, e.head_dim_v, extra, dtype);
   for (index_t b = 0; b < batch && config.bias_kv; ++b) {
     for (index_t g = 0; g < e.num_kv_heads; ++g) {
-      for (index_t d = 0; d < e.head_dim; ++d) k4.set({b, seqlen_kv, g, d}, double(p.bias_k(g, d)));
-      for (index_t d = 0; d < e.head_dim_v; ++d) v4.set({b, seqlen_kv, g, d}, double(p.bias_v(g, d)));
+      for (index_t d = 0; d < e.head_dim; ++d) k4.set({b, seqlen_kv, g, d}, static_cast<double>(p.bias_k(g, d)));
+      for (index_t d = 0; d < e.head_dim_v; ++d) v4.set({b, seqlen_kv, g, d}, static_cast<double>(p.bias_v(g, d)));
     }
   }
 
@@ -121,11 +121,11 @@ PlainLayer<Real> plain_layer(const nn::MultiHeadAttention<T>& layer, const nn::M
   if (!a.scale && config.scale) a.scale = config.scale;
   AnyTensor<1> sinks(dtype, {e.num_heads});
   if (config.sinks) {
-    sinks.generate([&](std::array<index_t, 1> at) { return double(p.sinks(at[0])); });
+    sinks.generate([&](std::array<index_t, 1> at) { return static_cast<double>(p.sinks(at[0])); });
     a.sinks = sinks.in();
   }
   const std::vector<index_t>& map = layer.heads().kv_head_of;
-  a.kv_head_of = {map.data(), {index_t(map.size())}};
+  a.kv_head_of = {map.data(), {static_cast<index_t>(map.size())}};
   AnyTensor<4> out(dtype, {batch, seqlen_q, e.num_heads, e.head_dim_v});
   AnyTensor<4> probs(dtype, {batch, e.num_heads, seqlen_q, seqlen_kv + extra});
   a.probs = {};

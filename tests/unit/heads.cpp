@@ -33,9 +33,9 @@ void expect_contributions_sum_to_y(const MultiHeadConfig& config, const std::vec
   for (index_t b = 0; b < kBatch; ++b) {
     for (index_t i = 0; i < kSeqlen; ++i) {
       for (index_t c = 0; c < e.y_width; ++c) {
-        double sum = config.b_o ? double(layer.parameters().b_o(c)) : 0.0;
-        for (index_t h = 0; h < e.num_heads; ++h) sum += double(all(b, i, h, c));
-        ASSERT_NEAR(double(y(b, i, c)), sum, sizeof(T) == 8 ? 1e-12 : 1e-4);
+        double sum = config.b_o ? static_cast<double>(layer.parameters().b_o(c)) : 0.0;
+        for (index_t h = 0; h < e.num_heads; ++h) sum += static_cast<double>(all(b, i, h, c));
+        ASSERT_NEAR(static_cast<double>(y(b, i, c)), sum, sizeof(T) == 8 ? 1e-12 : 1e-4);
       }
     }
   }

@@ -25,7 +25,7 @@ KvCacheShape shape_of(index_t num_sequences, DType dtype = DType::f32) {
 }
 
 // Token number n of a test: all of its entries tell n, the kv head and the feature.
-float key_entry(index_t n, index_t g, index_t d) { return float(100 * n + 10 * g + d) + 0.25f; }
+float key_entry(index_t n, index_t g, index_t d) { return static_cast<float>(100 * n + 10 * g + d) + 0.25f; }
 
 struct NewTokens {
   Tensor<float, 4> k, v;
@@ -33,9 +33,9 @@ struct NewTokens {
   // numbers[b] holds the tokens of sequence b.
   explicit NewTokens(const std::vector<std::vector<index_t>>& numbers) {
     index_t longest = 0;
-    for (const auto& list : numbers) longest = std::max(longest, index_t(list.size()));
-    k = Tensor<float, 4>({index_t(numbers.size()), longest, kHeads, kDim});
-    v = Tensor<float, 4>({index_t(numbers.size()), longest, kHeads, kDimV});
+    for (const auto& list : numbers) longest = std::max(longest, static_cast<index_t>(list.size()));
+    k = Tensor<float, 4>({static_cast<index_t>(numbers.size()), longest, kHeads, kDim});
+    v = Tensor<float, 4>({static_cast<index_t>(numbers.size()), longest, kHeads, kDimV});
     for (std::size_t b = 0; b < numbers.size(); ++b) {
       for (std::size_t i = 0; i < numbers[b].size(); ++i) {
         for (index_t g = 0; g < kHeads; ++g) {
@@ -50,8 +50,8 @@ struct NewTokens {
 void append(KvCache& cache, const std::vector<std::vector<index_t>>& numbers) {
   const NewTokens tokens(numbers);
   std::vector<index_t> counts;
-  for (const auto& list : numbers) counts.push_back(index_t(list.size()));
-  cache.append(tokens.k.view(), tokens.v.view(), {counts.data(), {index_t(counts.size())}});
+  for (const auto& list : numbers) counts.push_back(static_cast<index_t>(list.size()));
+  cache.append(tokens.k.view(), tokens.v.view(), {counts.data(), {static_cast<index_t>(counts.size())}});
 }
 
 // The token numbers that sequence b holds, read through the view as attention would; checks every entry on the way.
@@ -62,7 +62,7 @@ std::vector<index_t> held(const KvCache& cache, index_t b) {
   std::vector<index_t> numbers;
   for (index_t j = 0; j < view.seqlen_kv(b); ++j) {
     const index_t page = view.page_table(b, j / cache.page_size()), row = j % cache.page_size();
-    const index_t n = index_t(k(page, row, 0, 0)) / 100;
+    const index_t n = static_cast<index_t>(k(page, row, 0, 0)) / 100;
     for (index_t g = 0; g < kHeads; ++g) {
       for (index_t d = 0; d < kDim; ++d) EXPECT_EQ(k(page, row, g, d), key_entry(n, g, d));
       for (index_t d = 0; d < kDimV; ++d) EXPECT_EQ(v(page, row, g, d), -key_entry(n, g, d));
@@ -180,10 +180,10 @@ TEST(KvCache, RandomOperationsAgreeWithPlainLists) {
     index_t next = 1;
     for (int step = 0; step < 60; ++step) {
       const index_t b = random.integer(0, num_sequences - 1);
-      Numbers& list = lists[std::size_t(b)];
+      Numbers& list = lists[static_cast<std::size_t>(b)];
       if (random.chance(0.6)) {
         std::vector<Numbers> more(lists.size());
-        for (Numbers& m : more) m.resize(std::size_t(random.integer(0, 3)));
+        for (Numbers& m : more) m.resize(static_cast<std::size_t>(random.integer(0, 3)));
         for (Numbers& m : more) std::generate(m.begin(), m.end(), [&] { return next++; });
         try {
           append(cache, more);
@@ -192,19 +192,21 @@ TEST(KvCache, RandomOperationsAgreeWithPlainLists) {
         }
         for (std::size_t s = 0; s < lists.size(); ++s) {
           for (const index_t n : more[s]) {
-            if (ring && index_t(lists[s].size()) == sinks + window) lists[s].erase(lists[s].begin() + sinks);
+            if (ring && static_cast<index_t>(lists[s].size()) == sinks + window)
+              lists[s].erase(lists[s].begin() + sinks);
             lists[s].push_back(n);
           }
         }
       } else if (random.chance(0.5)) {
         const index_t from = random.integer(0, num_sequences - 1);
         cache.fork(from, b);
-        list = Numbers(lists[std::size_t(from)]);
+        list = Numbers(lists[static_cast<std::size_t>(from)]);
       } else {
-        list.resize(std::size_t(random.integer(0, index_t(list.size()))));
-        cache.truncate_to(b, index_t(list.size()));
+        list.resize(static_cast<std::size_t>(random.integer(0, static_cast<index_t>(list.size()))));
+        cache.truncate_to(b, static_cast<index_t>(list.size()));
       }
-      for (index_t s = 0; s < num_sequences; ++s) ASSERT_EQ(held(cache, s), lists[std::size_t(s)]) << "round " << round;
+      for (index_t s = 0; s < num_sequences; ++s)
+        ASSERT_EQ(held(cache, s), lists[static_cast<std::size_t>(s)]) << "round " << round;
     }
     for (index_t s = 0; s < num_sequences; ++s) cache.truncate_to(s, 0);
     EXPECT_EQ(cache.num_free_pages(), cache.num_pages());

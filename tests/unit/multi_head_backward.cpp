@@ -99,7 +99,7 @@ TEST_P(MultiHeadBackward, IsTheSameInF32) {
   const auto compare = [](const char* name, const auto& x, const auto& truth) {
     double error = 0, largest = 0;
     for (index_t n = 0; n < truth.size(); ++n) {
-      error = std::max(error, std::abs(double(x.data()[n]) - truth.data()[n]));
+      error = std::max(error, std::abs(static_cast<double>(x.data()[n]) - truth.data()[n]));
       largest = std::max(largest, std::abs(truth.data()[n]));
     }
     EXPECT_LE(error, 64 * 0x1p-23 * std::max(largest, 1.0)) << name;

@@ -43,7 +43,8 @@ double largest_difference(TensorView<const T, 3> a, TensorView<const T, 3> b) {
   double largest = 0;
   for (index_t n = 0; n < a.shape(0); ++n) {
     for (index_t i = 0; i < a.shape(1); ++i) {
-      for (index_t d = 0; d < a.shape(2); ++d) largest = std::max(largest, std::abs(double(a(n, i, d) - b(n, i, d))));
+      for (index_t d = 0; d < a.shape(2); ++d)
+        largest = std::max(largest, std::abs(static_cast<double>(a(n, i, d) - b(n, i, d))));
     }
   }
   return largest;
@@ -162,7 +163,7 @@ TEST(MultiHeadCache, HalfWidthCachesStayClose) {
   const auto x = random_tensor<float, 3>(random, {1, 12, 16});
   const Tensor<float, 3> full = y_of(layer, {.x_q = x.view()}, causal<float>());
   double scale = 0;
-  for (index_t n = 0; n < full.size(); ++n) scale = std::max(scale, std::abs(double(full.data()[n])));
+  for (index_t n = 0; n < full.size(); ++n) scale = std::max(scale, std::abs(static_cast<double>(full.data()[n])));
   for (const auto& [dtype, epsilon] : {std::pair{DType::bf16, 0x1p-8}, std::pair{DType::f16, 0x1p-11}}) {
     KvCache cache = KvCache::contiguous(shape_for(decoder(), 1, dtype), 12);
     const Tensor<float, 3> y = feed(layer, cache, x, 0, 12);

@@ -23,11 +23,11 @@ void expect_near(const char* name, const T* result, const std::vector<T>& plain,
                  const std::vector<long double>& truth) {
   double error = 0, plain_error = 0, largest = 0;
   for (std::size_t n = 0; n < truth.size(); ++n) {
-    error = std::max(error, double(std::abs(result[n] - truth[n])));
-    plain_error = std::max(plain_error, double(std::abs(plain[n] - truth[n])));
-    largest = std::max(largest, double(std::abs(truth[n])));
+    error = std::max(error, static_cast<double>(std::abs(result[n] - truth[n])));
+    plain_error = std::max(plain_error, static_cast<double>(std::abs(plain[n] - truth[n])));
+    largest = std::max(largest, static_cast<double>(std::abs(truth[n])));
   }
-  EXPECT_LE(error, 2 * plain_error + 4 * double(std::numeric_limits<T>::epsilon()) * largest) << name;
+  EXPECT_LE(error, 2 * plain_error + 4 * static_cast<double>(std::numeric_limits<T>::epsilon()) * largest) << name;
 }
 
 template <class T>
@@ -47,7 +47,7 @@ TEST_P(MultiHeadForward, IsItsDefinition) {
   LayerProblem<float> narrow(GetParam(), test::run_seed());
   // The same numbers, rounded to f32, for both.
   const auto round = [](auto& to, auto& from) {
-    for (index_t n = 0; n < from.size(); ++n) from.data()[n] = to.data()[n] = float(from.data()[n]);
+    for (index_t n = 0; n < from.size(); ++n) from.data()[n] = to.data()[n] = static_cast<float>(from.data()[n]);
   };
   round(narrow.x_q, wide.x_q), round(narrow.x_k, wide.x_k), round(narrow.x_v, wide.x_v);
   round(narrow.gates, wide.gates), round(narrow.bias, wide.bias);
@@ -104,7 +104,8 @@ TEST(MultiHeadCases, CausalHoldsOnEveryPath) {
       EXPECT_EQ(plain(0, i, 0), with_probs(0, i, 0));
       EXPECT_EQ(plain(0, i, 0), batch(0, i, 0));
       EXPECT_EQ(plain(0, i, 0), batch(1, i, 0));
-      for (index_t j = 0; j < 3; ++j) EXPECT_FLOAT_EQ(probs(0, 0, i, j), j <= i ? 1.0f / float(i + 1) : 0.0f);
+      for (index_t j = 0; j < 3; ++j)
+        EXPECT_FLOAT_EQ(probs(0, 0, i, j), j <= i ? 1.0f / static_cast<float>(i + 1) : 0.0f);
     }
   }
 }
@@ -126,8 +127,9 @@ TEST(MultiHeadCases, ProbsAreOfEachHeadAndChangeNothing) {
   layer.forward({.x_q = x.view()}, {.y = with.view(), .probs = probs.view(), .lse = lse.view()}, options);
   for (index_t n = 0; n < with.size(); ++n) EXPECT_EQ(with.data()[n], without.data()[n]);
   for (index_t i = 0; i < 3; ++i) {
-    for (index_t j = 0; j < 3; ++j) EXPECT_FLOAT_EQ(probs(0, 0, i, j), j <= i ? 1.0f / float(i + 1) : 0.0f);
-    EXPECT_FLOAT_EQ(lse(0, 0, i), float(std::log(double(i + 1))));
+    for (index_t j = 0; j < 3; ++j)
+      EXPECT_FLOAT_EQ(probs(0, 0, i, j), j <= i ? 1.0f / static_cast<float>(i + 1) : 0.0f);
+    EXPECT_FLOAT_EQ(lse(0, 0, i), static_cast<float>(std::log(static_cast<double>(i + 1))));
   }
   EXPECT_GT(std::abs(probs(0, 1, 2, 0) - 1.0f / 3), 1e-4f);
 }
@@ -228,10 +230,10 @@ TEST(MultiHeadCases, HeadViewsAreTheHeads) {
   }
   for (index_t h = 0; h < 4; ++h) {  // the views are of the layer itself
     const HeadView<double> head = layer.head(h);
-    head.w_q(2, 9) = head.w_k(2, 5) = head.w_v(1, 4) = double(h);
-    EXPECT_EQ(layer.parameters().w_q(h * 3 + 2, 9), double(h));
-    EXPECT_EQ(layer.parameters().w_k(h / 2 * 3 + 2, 5), double(h));
-    EXPECT_EQ(layer.parameters().w_v(h / 2 * 2 + 1, 4), double(h));
+    head.w_q(2, 9) = head.w_k(2, 5) = head.w_v(1, 4) = static_cast<double>(h);
+    EXPECT_EQ(layer.parameters().w_q(h * 3 + 2, 9), static_cast<double>(h));
+    EXPECT_EQ(layer.parameters().w_k(h / 2 * 3 + 2, 5), static_cast<double>(h));
+    EXPECT_EQ(layer.parameters().w_v(h / 2 * 2 + 1, 4), static_cast<double>(h));
   }
   for (index_t n = 0; n < y.size(); ++n) EXPECT_NEAR(y.data()[n], sum.data()[n], 1e-13);
 }

@@ -123,8 +123,8 @@ TEST(MultiHeadHeads, AnySubsetIsGatesOfZero) {
     std::set<index_t> kv_left;
     for (const index_t h : left) kv_left.insert(h / (num_heads / num_kv_heads));
     EXPECT_EQ(layer.heads().original_kv_heads, Numbers(kv_left.begin(), kv_left.end()));
-    EXPECT_EQ(layer.extents().num_kv_heads, index_t(kv_left.size()));
-    EXPECT_EQ(layer.parameters().w_k.shape(0), index_t(kv_left.size()) * 4);
+    EXPECT_EQ(layer.extents().num_kv_heads, static_cast<index_t>(kv_left.size()));
+    EXPECT_EQ(layer.parameters().w_k.shape(0), static_cast<index_t>(kv_left.size()) * 4);
 
     const auto x = random_tensor<double, 3>(random, {2, 3, 7});
     const Tensor<double, 3> masked = y_of(full, {.x_q = x.view()}, {.gates = gates.view()});

@@ -44,7 +44,7 @@ TEST(MultiHeadLayouts, WhatIsSavedLoadsTheSame) {
     EXPECT_TRUE(same_parameters(layer, loaded));
     std::size_t values = 0, parameters = 0;
     for (const auto& [name, tensor] : tensors) values += tensor.values.size();
-    layer.parameters().for_each([&](const char*, const auto& p) { parameters += std::size_t(p.size()); });
+    layer.parameters().for_each([&](const char*, const auto& p) { parameters += static_cast<std::size_t>(p.size()); });
     EXPECT_EQ(values, parameters);
   }
 }
@@ -86,7 +86,7 @@ TEST(MultiHeadLayouts, KerasKernelsAreSplitByHead) {
   const MultiHeadParameters<float>& p = layer.parameters();
   const auto kernel = [&](const char* name, index_t a, index_t b, index_t c) {
     const NamedTensor<float>& t = tensors.at(name);
-    return t.values[std::size_t((a * t.shape[1] + b) * t.shape[2] + c)];
+    return t.values[static_cast<std::size_t>((a * t.shape[1] + b) * t.shape[2] + c)];
   };
   EXPECT_EQ(tensors.at("query_dense/vars/0").shape, (std::vector<index_t>{5, 3, 2}));
   EXPECT_EQ(kernel("query_dense/vars/0", 4, 1, 0), p.w_q(1 * 2 + 0, 4));

@@ -45,7 +45,7 @@ const RopePairing kPairings[] = {RopePairing::half_split, RopePairing::interleav
 // Attention case 44.
 TEST(Rope, PairsAreHalvesOrNeighbours) {
   Tensor<double, 4> x({1, 1, 1, 4});
-  for (index_t d = 0; d < 4; ++d) x(0, 0, 0, d) = double(d + 1);
+  for (index_t d = 0; d < 4; ++d) x(0, 0, 0, d) = static_cast<double>(d + 1);
   const double expected[2][4] = {{-1.984111, 1.959901, 2.462378, 4.019800}, {-1.142640, 1.922076, 2.959851, 4.029800}};
   for (const int kind : {0, 1}) {
     const Tensor<double, 4> y = turned({.pairing = kPairings[kind]}, x, 1);
@@ -75,10 +75,10 @@ TEST(Rope, AnglesAreWiderThanTheModel) {
   const Rope rope({}, 32);
   EXPECT_NEAR(1857 * rope.inv_freq()[1], 1044.26784, 1e-5);
   const index_t position = 1857;
-  EXPECT_NEAR(double(rope.table<float>({&position, {1}}).cos(0, 1)), 0.306693, 1e-6);
+  EXPECT_NEAR(static_cast<double>(rope.table<float>({&position, {1}}).cos(0, 1)), 0.306693, 1e-6);
   const index_t far = 1'000'000'007;  // cosines of f32 angles would be noise here
   const double angle = 1'000'000'007 * rope.inv_freq()[0];
-  EXPECT_FLOAT_EQ(rope.table<float>({&far, {1}}).cos(0, 0), float(std::cos(angle)));
+  EXPECT_FLOAT_EQ(rope.table<float>({&far, {1}}).cos(0, 0), static_cast<float>(std::cos(angle)));
 }
 
 TEST(Rope, ScoresDependOnTheDistanceAlone) {
