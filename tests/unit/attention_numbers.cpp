@@ -194,5 +194,18 @@ TEST(AttentionNumbers, GradientOfASharedBias) {
   EXPECT_EQ(run({3, 1, 1, 2}), (std::vector<double>{-.5, .5, -.5, .5, -.5, .5}));
 }
 
+// Query head h reads kv head kv_head_of[h]: with equal scores dbias is p * (v - mean of v) of that kv head.
+TEST(AttentionNumbers, GradientOfABiasFollowsTheHeadMap) {
+  const std::vector<index_t> kv_head_of{1, 0, 0, 1};
+  const Tensor<float, 4> q({1, 1, 4, 1}), k({1, 2, 2, 1}), bias({1, 4, 1, 2});
+  const auto v = tensor({1, 2, 2, 1}, {0, 0, 2, 4}), dout = tensor({1, 1, 4, 1}, {1, 1, 1, 1});
+  Tensor<float, 4> out({1, 1, 4, 1}), dbias({1, 4, 1, 2});
+  Tensor<float, 3> row_max({1, 4, 1}), row_sum({1, 4, 1});
+  const AttentionOptions options{.bias = bias, .kv_head_of = kv_head_of};
+  attention_forward({q, k, v}, {.out = out, .row_max = row_max, .row_sum = row_sum}, options);
+  attention_backward({q, k, v, out, row_max, row_sum, dout}, {.dbias = dbias}, options);
+  EXPECT_EQ(list(dbias), (std::vector<float>{-1, 1, -.5, .5, -.5, .5, -1, 1}));
+}
+
 }  // namespace
 }  // namespace multihead::test
