@@ -1,4 +1,4 @@
-// attention_backward: the calls of the kernels, as planned.
+// attention_backward: equations (7) to (14) of docs/algorithm.md. Calls the kernels for the tasks of the plan.
 
 #include <algorithm>
 #include <vector>
@@ -46,7 +46,7 @@ class Backward {
   }
 
  private:
-  /// The tasks of a wave, then dq of their kv heads.
+  /// Runs the tasks of a wave, which compute (9) to (13), then adds up dq of their kv heads, (13).
   void run_wave(const BackwardWave& wave, const Workspace<T>& workspace, T* dq) {
     const auto task_of = [&](index_t n) { return plan_.tasks[static_cast<std::size_t>(wave.begin + n)]; };
     run_tasks(options_.threads, wave.end - wave.begin, [&](index_t index, int worker) {
@@ -101,7 +101,7 @@ class Backward {
     return args;
   }
 
-  /// Rows of a [B, S, heads, width] view from (batch, token, head) on; const views are only read.
+  /// Rows of a [B, S, heads, width] view, starting at (batch, token, head). Const views are only read.
   template <class View>
   static kernels::Rows rows(const View& view, index_t batch, index_t token, index_t head) {
     if (!view) return {};
@@ -115,7 +115,7 @@ class Backward {
     return {static_cast<const T*>(view.data()) + offset, view.stride(1), view.stride(2)};
   }
 
-  /// Tokens past the valid lengths have zero gradients.
+  /// Sets the gradients of padding tokens to 0.
   void clear_absent(index_t b) const {
     const Sequence s = sequence_of(problem_, b);
     const auto clear = [&](const OutputView<4>& view, index_t first_token, index_t begin, index_t end) {
@@ -151,7 +151,7 @@ class Backward {
   const index_t workers_;
   const BackwardPlan plan_;
   const Delta<T> delta_;
-  Tensor<double, 3> slopes_;  // [B, H, chunk] partial sums
+  Tensor<double, 3> slopes_;  // [B, H, chunk] partial sums of dslope, (11)
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ void check_bias_gradient(const Problem& p, const AttentionGradients& gradients) 
   check_writable(kName, "dbias", dbias.shape().data(), dbias.stride().data(), 4);
 }
 
-/// Gradients are written while inputs are still read.
+/// Gradients must not overlap the inputs: they are written while the inputs are still read.
 void check_overlap(const AttentionBackwardInput& input, const char* name, const void* data, bool present) {
   for (const auto& [input_name, view] :
        {std::pair{"q", &input.q}, {"k", &input.k}, {"v", &input.v}, {"out", &input.out}, {"dout", &input.dout}}) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr index_t kKeys = kernels::kKeysPerTile;
 
-/// The indices of one axis that a block of dbias stands for.
+/// The indices of one axis of the scores whose gradients a block of dbias sums up.
 struct Span {
   index_t begin, end;
 };
@@ -22,7 +22,7 @@ Span span_of(index_t extent, index_t full, index_t block, index_t size) {
 
 index_t blocks_of(index_t extent, index_t size) { return extent == 1 ? 1 : ceil_div(extent, size); }
 
-/// Where each query head stands: its kv head, and its place in the group.
+/// For each query head its kv head and its index in the group.
 struct HeadPlace {
   Tensor<index_t, 1> kv_head, in_group;
 
@@ -37,14 +37,14 @@ struct HeadPlace {
   }
 };
 
-/// Tiles that a block adds up in T; their sums go to double, so that any number of tiles can share a bias.
+/// Tiles that are summed in T before their sum is added in double, so that any number of tiles can share a bias.
 constexpr index_t kTilesPerFold = 64;
 
-/// Reduces acc [kKeys][lanes] along broadcast axes and writes the block.
+/// Sums acc [kKeys][lanes] along broadcast axes and writes the block.
 template <class T, class Sum>
 void write_block(const TensorView<T, 4>& dbias, index_t b, index_t h, Span i, Span j, const Sum* acc, index_t lanes) {
   const bool one_query = dbias.shape(2) == 1, one_key = dbias.shape(3) == 1;
-  const index_t lanes_each = one_query ? lanes : 1, keys_each = one_key ? kKeys : 1;  // that an element is the sum of
+  const index_t lanes_each = one_query ? lanes : 1, keys_each = one_key ? kKeys : 1;  // summed into one element
   const index_t num_i = one_query ? 1 : i.end - i.begin, num_j = one_key ? 1 : j.end - j.begin;
   for (index_t key = 0; key < num_j; ++key) {
     for (index_t n = 0; n < num_i; ++n) {

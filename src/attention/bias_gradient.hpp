@@ -1,4 +1,4 @@
-// dbias, reduced over the axes along which the bias is broadcast.
+// dbias, equation (11) of docs/algorithm.md, summed over the axes along which the bias is broadcast.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 
 namespace multihead {
 
-/// A pass of its own: each task owns one block of dbias and goes through all (b, h, i, j) that the block stands for, in
-/// order, so nothing is shared and the bits do not depend on threads. It recomputes two products of five.
+/// A separate pass: each task owns one block of dbias and visits all (b, h, i, j) that contribute to it in order. Tasks
+/// share nothing, so results do not depend on threads. Repeats two of the five products of the backward: (1) and (7).
 /// `args_of(b, g)` gives the arguments of the backward kernels.
 template <class T>
 void bias_gradient(const Problem& problem, const HeadGroups& groups, const OutputView<4>& dbias,

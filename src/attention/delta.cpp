@@ -18,13 +18,13 @@ Delta<T>::Delta(const Problem& problem, const AttentionBackwardInput& input)
       input_(input),
       delta_({input.row_max.shape(0), input.row_max.shape(1), input.row_max.shape(2)}) {
   const TensorView<const T, 3> dlse = input.dlse.template as<T>();
-  // Token by token, as rows lie in memory.
+  // Token by token, which is the order of rows in memory.
   const index_t blocks = ceil_div(delta_.shape(2), kTokensPerTask);
   run_tasks(problem.options->threads, delta_.shape(0) * blocks, [&](index_t task, int) {
     const index_t b = task / blocks, begin = task % blocks * kTokensPerTask;
     const index_t end = std::min(begin + kTokensPerTask, delta_.shape(2));
     const index_t heads = delta_.shape(1);
-    // Along the axis whose rows are nearer.
+    // The inner loop is along the axis with the smaller stride.
     const bool by_token = std::abs(input.dout.stride(1)) < std::abs(input.dout.stride(2));
     const auto rows = [&](const InputView<4>& v, index_t i, index_t h) {
       const index_t offset = b * v.stride(0) + i * v.stride(1) + h * v.stride(2);
@@ -55,7 +55,7 @@ void Delta<T>::sink_gradient(TensorView<T, 1> dsinks) const {
   const TensorView<const T, 1> sinks = problem_.options->sinks.as<T>();
   const TensorView<const T, 3> row_max = input_.row_max.template as<T>(), row_sum = input_.row_sum.template as<T>();
   for (index_t h = 0; h < problem_.num_heads; ++h) {
-    double total = 0;  // of as many terms as there are tokens
+    double total = 0;  // in double: one term per token
     for (index_t b = 0; b < problem_.batch && sinks(h) != -std::numeric_limits<T>::infinity(); ++b) {
       const Sequence s = sequence_of(problem_, b);
       double sum = 0;

@@ -1,4 +1,4 @@
-// delta = sum_d dout*out - dlse, one number per row: what the softmax's backward subtracts from dP.
+// delta = sum_d dout*out - dlse, equation (8) of docs/algorithm.md, one number per row, subtracted from dP in (9).
 #pragma once
 
 #include <cmath>
@@ -17,7 +17,7 @@ class Delta {
   /// [B, H, Sq] or [1, H, total_q].
   InputView<3> view() const { return delta_.view(); }
 
-  /// dsink_h = -sum over rows of exp(sink_h - lse) * delta.
+  /// (14): dsink_h = -sum over rows of exp(sink_h - lse) * delta.
   void sink_gradient(TensorView<T, 1> dsinks) const;
 
  private:

@@ -1,4 +1,4 @@
-// attention_forward: the calls of the kernels, as planned.
+// attention_forward: equations (1) to (6) of docs/algorithm.md. Calls the kernels for the tasks of the plan.
 
 #include <algorithm>
 #include <limits>
@@ -13,15 +13,15 @@
 namespace multihead {
 namespace {
 
-// Inputs up to this size are near by themselves; asking for the rows of the next block then costs 2 % and wins nothing.
-// Beyond it is worth 3 to 6 % where sequences are short.
+// Inputs up to this size stay in cache: prefetching the rows of the next block then costs 2 % and gains nothing. For
+// larger inputs it gains 3 to 6 % if sequences are short.
 constexpr index_t kNearBytes = 1536 * 1024;
 
 index_t bytes_of(const InputView<4>& view) {
   return view.shape(0) * view.shape(1) * view.shape(2) * view.shape(3) * dtype_bytes(view.dtype());
 }
 
-/// Output slot of each head or query, -1 for those that were not chosen.
+/// Index of each head or query in the selected probs, -1 for those that are not selected.
 Tensor<index_t, 1> slots(const TensorView<const index_t, 1>& chosen, index_t count) {
   Tensor<index_t, 1> slot({count});
   std::fill_n(slot.data(), count, index_t{-1});
@@ -29,7 +29,7 @@ Tensor<index_t, 1> slots(const TensorView<const index_t, 1>& chosen, index_t cou
   return slot;
 }
 
-/// One call for one arithmetic type.
+/// One call of attention_forward in arithmetic type T.
 template <class T>
 class Forward {
  public:
@@ -68,7 +68,7 @@ class Forward {
             .heads_interleaved = interleaved(input_.k) && interleaved(input_.v)};
   }
 
-  /// Elements of scratch memory of the task that needs most.
+  /// Elements of scratch memory that the task with the largest need takes.
   index_t task_memory() const {
     const ForwardBlock* last = nullptr;
     index_t of_last = 0;
@@ -169,7 +169,7 @@ class Forward {
     return {static_cast<T*>(view.data()) + offset, view.stride(1), view.stride(2)};
   }
 
-  /// Rows past seqlen_q: zero out and probs, lse -infinity.
+  /// Padding rows, from seqlen_q on: out and probs are 0, lse is -infinity.
   void write_absent_rows(index_t b) const {
     const Sequence sequence = sequence_of(problem_, b);
     const kernels::Rows out = out_rows(sequence);

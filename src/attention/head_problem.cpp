@@ -1,4 +1,4 @@
-// From checked options to what a kernel needs for one sequence and one kv head.
+// Converts checked options to the arguments of a kernel for one sequence and one kv head.
 
 #include <algorithm>
 #include <cmath>
@@ -9,14 +9,14 @@
 namespace multihead {
 namespace {
 
-// Bring keys and values into contiguous rows when a row is at least this many bytes from the next: such rows share few
-// sets of the caches (docs/ladder.md). At least this many query tiles must use the copy: values pay first, as they
-// are walked column by column.
+// Keys and values are copied into contiguous rows if their stride is at least this many bytes, as such rows map to few
+// cache sets (docs/ladder.md), and at least so many query tiles use the copy. Copying values pays off earlier, as they
+// are read column by column.
 constexpr index_t kFarRowBytes = 1024;
 constexpr index_t kTilesWorthCopyKeys = 12;
 constexpr index_t kTilesWorthCopyValues = 5;
 
-/// Address of element (batch, token) of a view of any dtype, head 0.
+/// Address of (batch, token, head 0) in a view of any dtype.
 template <class View>
 auto at(const View& view, index_t batch, index_t token) {
   using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(view.data())>>, const char, char>;
@@ -24,8 +24,8 @@ auto at(const View& view, index_t batch, index_t token) {
          (batch * view.stride(0) + token * view.stride(1)) * dtype_bytes(view.dtype());
 }
 
-/// The [head, query, key] plane of sequence b of a broadcast view, which has elements of type E, or of any if E is
-/// void.
+/// The part [head, query, key] of a broadcast view that belongs to sequence b. Its elements have type E, or any type if
+/// E is void.
 template <class E>
 kernels::Plane<const E> plane_of(const InputView<4>& view, index_t b) {
   if (!view) return {};
@@ -34,14 +34,14 @@ kernels::Plane<const E> plane_of(const InputView<4>& view, index_t b) {
   return {static_cast<const E*>(static_cast<const void*>(data)), stride(1), stride(2), stride(3)};
 }
 
-/// a + b, or the bound of [low, high] that it lies beyond.
+/// a + b, clamped to [low, high], also if the sum overflows.
 index_t clamped_sum(index_t a, index_t b, index_t low, index_t high) {
   index_t sum = 0;
   if (__builtin_add_overflow(a, b, &sum)) return a < 0 ? low : high;
   return std::clamp(sum, low, high);
 }
 
-/// Causal and window as two bounds of j - i. A bound beyond the sequence says no more than the nearest one on its edge.
+/// Causal mask and window as bounds of j - i, clamped to the extent of the sequence: beyond it they change nothing.
 template <class T>
 void set_band(const Mask& mask, index_t diagonal, kernels::HeadProblem<T>& s) {
   const std::optional<index_t> right = mask.causal == Causal::off ? mask.window_right : index_t{0};

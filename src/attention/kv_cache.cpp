@@ -10,7 +10,7 @@
 namespace multihead {
 namespace {
 
-// One head of one token; `from` with any stride.
+// Copies one head of one token. `from` may have any stride.
 void copy_features(const InputView<4>& from, index_t b, index_t i, index_t g, DType dtype, std::byte* to) {
   const index_t first = b * from.stride(0) + i * from.stride(1) + g * from.stride(2);
   if (from.dtype() == dtype && from.stride(3) == 1) {
@@ -100,11 +100,11 @@ index_t KvCache::room(index_t sequence) const {
 
 index_t KvCache::pages_of(index_t length) const { return ceil_div(length, page_size_); }
 
-// Pages that an append takes from the pool: those past the present ones, and copies of shared last pages. Of the
-// sequences that share a page, the last one to leave it writes in place.
+// Number of pages that an append takes from the pool: new pages, and copies of last pages that are shared. Of the
+// sequences that share a page, the last one keeps it and writes in place.
 index_t KvCache::pages_to_take(index_t seqlen, TensorView<const index_t, 1> counts) const {
   index_t total = 0;
-  std::vector<index_t> left;  // shared pages that an earlier sequence of this append has left
+  std::vector<index_t> left;  // shared pages that an earlier sequence of this append has replaced by a copy
   for (index_t b = 0; b < shape_.num_sequences; ++b) {
     const index_t count = counts ? counts(b) : seqlen, length = length_(b);
     if (count == 0) continue;
@@ -132,7 +132,7 @@ void KvCache::check_append(const char* function, index_t batch, index_t seqlen,
     require(is_ring_ || count <= capacity_ - length_(b), function, "the tokens must fit into the cache",
             {{"sequence", b}, {"length", length_(b)}, {"new_tokens", count}, {"capacity", capacity_}});
   }
-  if (is_ring_) return;  // has pages for all that its sequences can hold
+  if (is_ring_) return;  // has all pages from the beginning
   const index_t pages = pages_to_take(seqlen, counts);
   require(pages <= num_free_pages(), function, "free pages must be enough for the new tokens",
           {{"pages_needed", pages}, {"pages_free", num_free_pages()}, {"page_size", page_size_}});
@@ -149,7 +149,7 @@ void KvCache::release_page(index_t page) {
   if (--refs_[static_cast<std::size_t>(page)] == 0) free_.push_back(page);
 }
 
-// Makes page n of a sequence its own: a shared one is copied.
+// Makes page n of a sequence exclusive to it: if it is shared, it is copied.
 void KvCache::own_page(index_t sequence, index_t n) {
   index_t& page = page_table_(sequence, n);
   if (refs_[static_cast<std::size_t>(page)] == 1) return;
@@ -162,7 +162,7 @@ void KvCache::own_page(index_t sequence, index_t n) {
   page = copy;
 }
 
-// Room for one more token, counted in length_ already when this returns.
+// Takes room for one more token and increments length_.
 void KvCache::reserve_token(index_t sequence) {
   index_t& length = length_(sequence);
   if (is_ring_ && length == capacity_) {

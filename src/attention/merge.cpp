@@ -1,4 +1,4 @@
-// attention_merge: out = sum_p out_p * e^(lse_p - lse), lse = log(sum_p e^(lse_p)).
+// attention_merge: equation (15) of docs/algorithm.md, lse = log(sum_p e^(lse_p)), out = sum_p out_p * e^(lse_p - lse).
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kName = "attention_merge";
 
-/// The lse of a row that saw no key.
+/// The lse of a row that sees no key.
 template <class T>
 constexpr T kEmpty = -std::numeric_limits<T>::infinity();
 
@@ -61,11 +61,11 @@ void merge(const PartialAttention& a, const PartialAttention& b, const Attention
     for (index_t i = 0; i < out.shape(1); ++i) {
       const T x = lse_a(n, h, i), y = lse_b(n, h, i);
       const T max = std::max(x, y);
-      const bool empty = x == kEmpty<T> && y == kEmpty<T>;  // not by the maximum, which may have lost a NaN
+      const bool empty = x == kEmpty<T> && y == kEmpty<T>;  // not from the maximum, which may ignore a NaN
       const auto weight_of = [&](T part) { return empty ? T{0} : exp_minus(part, max); };
       const T weight_a = weight_of(x), weight_b = weight_of(y);
       const T sum = weight_a + weight_b;
-      // What stands in an empty part is not read: 0 * NaN is NaN.
+      // The values of an empty part are not read, as 0 * NaN is NaN.
       const auto share = [](T part_lse, T weight, T value) { return part_lse == kEmpty<T> ? T{0} : weight * value; };
       for (index_t d = 0; d < out.shape(3); ++d) {
         const T mixed = share(x, weight_a, out_a(n, i, h, d)) + share(y, weight_b, out_b(n, i, h, d));

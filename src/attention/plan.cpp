@@ -5,17 +5,17 @@
 namespace multihead {
 namespace {
 
-// A sequence with this few rows a kv head splits its keys into chunks that run in parallel. The choice and the chunks
-// depend on the sequence alone, so that its bits never depend on batch mates or threads.
+// With at most this many rows per kv head, keys of a sequence are split into chunks that run in parallel. The choice
+// and the chunks depend only on the sequence, so its results do not depend on the rest of the batch or on threads.
 constexpr index_t kFewRows = 16;
 
-// Queries and accumulators of a group of tiles stay in the L2 while keys pass: 16 tiles of 24 queries at D = 64. Those
-// of a block stay in the L3: rows that lie far apart are copied once for all its groups (docs/ladder.md).
+// Queries and accumulators of a group of tiles stay in the L2 cache while the keys are streamed: 16 tiles of 24 queries
+// at D = 64. Those of a block stay in the L3: rows with a large stride are copied once per block (docs/ladder.md).
 constexpr index_t kGroupBytes = 192 * 1024;
 constexpr index_t kBlockBytes = 8 * kGroupBytes;
 constexpr index_t kMaxTiles = 128;
 
-// Blocks a worker should get at least, so that the last ones to run even out.
+// Least number of blocks per worker, so that workers finish at about the same time.
 constexpr index_t kBlocksPerWorker = 4;
 
 class ForwardPlanner {
@@ -31,7 +31,7 @@ class ForwardPlanner {
   }
 
  private:
-  /// Row blocks of one sequence, heaviest first: under a causal mask the last rows see most keys.
+  /// Row blocks of one sequence, those with most work first: with a causal mask the last rows see most keys.
   void plan_sequence(index_t b) {
     const Sequence sequence = sequence_of(problem_, b);
     if (sequence.seqlen_q == 0) return;
@@ -61,7 +61,7 @@ class ForwardPlanner {
     plan_decode(few);
   }
 
-  /// Heads of few rows: chunks of keys, and in each as many heads as leave tasks for all workers.
+  /// kv heads with few rows: a task takes one chunk of keys, and as many heads as leave tasks for all workers.
   void plan_decode(const std::vector<ForwardBlock>& few) {
     if (few.empty()) return;
     const index_t seqlen_kv = few.front().key_end, count = static_cast<index_t>(few.size());
@@ -78,14 +78,14 @@ class ForwardPlanner {
     }
   }
 
-  /// One head when each lies by itself; otherwise all, since memory is read best in its order. Never a matter of bits.
+  /// One head if heads are separate in memory, otherwise several, to read memory in order. Does not affect results.
   index_t heads_per_decode(index_t head_chunks) const {
     if (!facts_.heads_interleaved) return 1;
     const index_t tasks = facts_.workers == 1 ? 1 : kBlocksPerWorker * facts_.workers;
     return std::clamp<index_t>(head_chunks * problem_.batch / tasks, 1, kernels::kMaxDecodeHeads);
   }
 
-  /// Whole tiles, and enough blocks for all workers. Never a matter of bits.
+  /// Whole tiles, and enough blocks for all workers. Does not affect results.
   index_t rows_per_block(index_t rows) const {
     const index_t tiles = ceil_div(rows, facts_.lanes);
     const index_t wanted = ceil_div(kBlocksPerWorker * facts_.workers, problem_.batch * problem_.num_kv_heads);
@@ -93,15 +93,15 @@ class ForwardPlanner {
     return std::clamp<index_t>(per_block, 1, tiles_in(kBlockBytes)) * facts_.lanes;
   }
 
-  /// Query tiles whose queries, accumulators and probabilities of `kept_keys` fit into so much memory.
+  /// Number of query tiles whose queries, accumulators and probabilities of `kept_keys` keys fit into `bytes`.
   index_t tiles_in(index_t bytes, index_t kept_keys = 0) const {
     const index_t numbers = problem_.head_dim + problem_.head_dim_v + kept_keys;
     const index_t tile_bytes = numbers * facts_.lanes * facts_.element_bytes;
     return std::clamp<index_t>(bytes / tile_bytes, 1, kMaxTiles);
   }
 
-  /// Room for the partial results of all chunks, to be joined in the end: [chunk, row, feature], then [chunk, row,
-  /// statistic].
+  /// Reserves memory for the partial results of all chunks, which are merged in the end by (6): [chunk, row, feature],
+  /// then [chunk, row, statistic].
   void reserve_partial(ForwardBlock& block) {
     const index_t rows = ceil_div(block.key_end, kKeysPerChunk) * block.num_rows;
     block.acc_begin = plan_.partial_size;
@@ -122,8 +122,8 @@ class ForwardPlanner {
     return block;
   }
 
-  /// Workers take tasks in turn: each gets neighbouring heads, whose rows share lines and pages that no other worker
-  /// writes to (docs/ladder.md).
+  /// Orders the blocks so that workers, which take tasks in turn, each get neighbouring heads. Their rows share cache
+  /// lines and pages, which then no other worker writes to (docs/ladder.md).
   void share_out() {
     const index_t count = static_cast<index_t>(plan_.blocks.size()), workers = facts_.workers;
     std::vector<ForwardBlock> shared;
@@ -142,10 +142,10 @@ class ForwardPlanner {
   ForwardPlan plan_;
 };
 
-// Fewer keys than this are not worth a task of a backward.
+// Least number of keys of a task of the backward.
 constexpr index_t kMinChunkKeys = 256;
 
-// Tasks a worker should get before the sums for dq of more kv heads are held at once.
+// Tasks per worker in a wave: only so many kv heads need memory for their sums of dq at the same time.
 constexpr index_t kGradientTasksPerWorker = 4;
 
 }  // namespace
@@ -156,7 +156,7 @@ ForwardPlan plan_forward(const Problem& problem, const HeadGroups& groups, const
 
 BackwardPlan plan_backward(const Problem& problem, const HeadGroups& groups, const PlanFacts& facts) {
   BackwardPlan plan;
-  index_t dq_end = 0;  // of the wave
+  index_t dq_end = 0;  // end of the sums for dq of the wave
   for (index_t n = 0; n < problem.batch * problem.num_kv_heads; ++n) {
     const index_t count = static_cast<index_t>(plan.tasks.size());
     if (n == 0 || count - plan.waves.back().begin >= kGradientTasksPerWorker * facts.workers) {

@@ -11,7 +11,7 @@
 namespace multihead {
 namespace {
 
-// Options of f32 arithmetic are normal numbers: smaller ones would lose digits, or be flushed to 0.
+// In f32 arithmetic scale and softcap must be normal numbers: smaller ones would lose digits or be flushed to 0.
 constexpr float kSmallest = std::numeric_limits<float>::min(), kLargest = std::numeric_limits<float>::max();
 
 template <int R>
@@ -213,10 +213,10 @@ struct Checker {
          {{name, view.shape(0)}, {"num_heads", p.num_heads}});
   }
 
-  /// Whether a positive option is a normal number of the arithmetic type.
+  /// Whether a positive option is a normal number in the arithmetic type.
   bool held(double x) const { return p.f64 || (x >= double{kSmallest} && x <= double{kLargest}); }
 
-  /// Distances from the diagonal must be exact in the arithmetic type, and so must their products be finite.
+  /// Distances from the diagonal must be exact in the arithmetic type, and their products with slopes finite.
   void alibi() const {
     if (!opt.alibi_slopes) return;
     const index_t most = index_t{1} << (p.f64 ? 53 : 24);
@@ -315,7 +315,7 @@ void check_row_values(std::string_view function, std::string_view name, const In
 
 void check_writable(std::string_view function, std::string_view name, const index_t* shape, const index_t* stride,
                     int rank) {
-  if (std::count(shape, shape + rank, 0) > 0) return;  // nothing is written
+  if (std::count(shape, shape + rank, 0) > 0) return;  // no elements, so no two share an address
   for (int axis = 0; axis < rank; ++axis) {
     require(shape[axis] <= 1 || stride[axis] != 0, function, "an output must not be expanded",
             {{"tensor", name}, {"shape", GotShape(shape, rank)}, {"stride", GotShape(stride, rank)}});

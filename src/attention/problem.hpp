@@ -1,4 +1,4 @@
-// The one place where attention's arguments are checked and brought into one form.
+// Checks the arguments of attention and converts them to one form, the Problem, for forward and backward.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +12,10 @@
 
 namespace multihead {
 
-/// e^(x - max), where the difference itself may overflow: 0 from there on.
+/// e^(x - max). Also correct if the difference overflows.
 template <class T>
 T exp_minus(T x, T max) {
-  constexpr T kVanishing = sizeof(T) == 8 ? 800 : 200;  // e^-x is 0 from here on
+  constexpr T kVanishing = sizeof(T) == 8 ? 800 : 200;  // e^-x is 0 for x above this
   return x < max - kVanishing ? T{0} : std::exp(x - max);
 }
 
@@ -28,9 +28,9 @@ struct Problem {
   bool packed = false;
   bool f64 = false;  // arithmetic type
   double scale = 1;
-  index_t lanes = 0;  // queries of a full tile of the instruction set that the call began with
+  index_t lanes = 0;  // queries of a full tile, of the instruction set in use when the call began
 
-  /// Of the arithmetic: of statistics, probs and the gradients of options.
+  /// The dtype of the arithmetic, and of statistics, probs and the gradients of options.
   DType dtype() const { return f64 ? DType::f64 : DType::f32; }
 };
 
@@ -41,23 +41,23 @@ struct Sequence {
   index_t kv_begin = 0;                 // first token of k, v
   index_t padded_q = 0;                 // rows of out that belong to it
   index_t padded_kv = 0;                // rows of dk, dv that belong to it
-  index_t seqlen_q = 0, seqlen_kv = 0;  // present
+  index_t seqlen_q = 0, seqlen_kv = 0;  // valid queries and keys
   index_t diagonal = 0;
 };
 
-/// Checks everything but the outputs. `function` begins each error text.
+/// Checks all arguments except the outputs. Error texts begin with `function`.
 /// @throws ShapeError, UnsupportedError
 Problem check_problem(std::string_view function, const AttentionInput& input, const AttentionOptions& options);
 
-/// A view of one value a row: [B, H, Sq], [1, H, total_q] when packed, of the arithmetic type. Absent is fine.
+/// Checks a view with one value per row: [B, H, Sq], or [1, H, total_q] if packed, of the arithmetic type, or absent.
 void check_row_values(std::string_view function, std::string_view name, const InputView<3>& view,
                       const Problem& problem);
 
-/// A view like q or v with `heads` heads and `width` features; last axis contiguous.
+/// Checks a view like q or v with `heads` heads and `width` features, whose last axis must be contiguous.
 void check_tokens(std::string_view function, std::string_view name, const InputView<4>& view, index_t batch,
                   index_t tokens, index_t heads, index_t width, std::string_view shape_name, bool f64);
 
-/// A view that has elements must have a pointer to them. Its shape has been checked.
+/// Checks that the data pointer is not null if there are elements. The shape has been checked before.
 template <class View>
 void check_data(std::string_view function, std::string_view name, const View& view) {
   const auto& shape = view.shape();
@@ -66,7 +66,7 @@ void check_data(std::string_view function, std::string_view name, const View& vi
           "an optional view that is not wanted is left unset");
 }
 
-/// Output views may not be expanded: two indices would be one place.
+/// Checks that no stride of an output is 0: two indices would have the same address.
 void check_writable(std::string_view function, std::string_view name, const index_t* shape, const index_t* stride,
                     int rank);
 
@@ -82,8 +82,8 @@ struct HeadGroups {
   index_t size(index_t g) const { return begin(g + 1) - begin(g); }
 };
 
-/// The part of a kernel's arguments that forward and backward share. num_rows: those that the kernel's call takes; they
-/// decide whether keys and values that lie far apart are worth a copy.
+/// The kernel arguments that forward and backward have in common. num_rows: rows of the kernel call, which decide
+/// whether copying keys and values with large strides pays off.
 template <class T>
 kernels::HeadProblem<T> head_problem_of(const Problem& problem, const AttentionInput& input, const HeadGroups& groups,
                                         const Sequence& sequence, index_t b, index_t g, index_t num_rows);

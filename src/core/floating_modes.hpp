@@ -1,4 +1,4 @@
-// Floating-point modes of a thread, carried to the threads that work for it.
+// Floating-point modes of a thread, to copy them to the worker threads that run its tasks.
 #pragma once
 
 #include <cfenv>
@@ -6,8 +6,8 @@
 
 namespace multihead {
 
-/// Rounding mode, flush-to-zero, denormals-are-zero, and which exceptions trap. The flags of exceptions that were
-/// raised are not modes: they stay in the thread that raised them.
+/// Rounding mode, flush-to-zero, denormals-are-zero, and which exceptions trap. Exception flags are not included: they
+/// stay in the thread that raised them.
 class FloatingModes {
  public:
   static FloatingModes of_this_thread() {
@@ -48,7 +48,7 @@ class FloatingModes {
 #endif
 };
 
-/// Sets modes in this thread for as long as the object lives, then those that were there before.
+/// Sets modes in this thread; the destructor restores the previous ones.
 class FloatingModesScope {
  public:
   explicit FloatingModesScope(const FloatingModes& modes) { change_to(modes); }

@@ -13,7 +13,7 @@
 namespace multihead {
 namespace {
 
-// What Git leaves in the place of a large file whose content it did not fetch.
+// Whether the file is a Git LFS pointer, which stands in for a large file that was not downloaded.
 void refuse_lfs_pointer(std::span<const std::byte> bytes, const std::filesystem::path& path,
                         std::string_view function) {
   constexpr std::string_view kPointer = "version https://git-lfs.github.com/spec/";
@@ -26,7 +26,7 @@ void refuse_lfs_pointer(std::span<const std::byte> bytes, const std::filesystem:
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path, std::string_view function) {
-  // Non-blocking, so that a pipe in the place of a file is refused and not waited for.
+  // Non-blocking, so that a pipe is refused and does not block.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   require_file(descriptor >= 0, path, function, "the file must be readable", {{"error", std::strerror(errno)}});
   struct Close {

@@ -1,4 +1,4 @@
-// A file seen as bytes, without reading it.
+// The bytes of a file, mapped into memory.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace multihead {
 
-/// A regular file mapped read-only for as long as the object lives.
+/// A regular file, mapped read-only during the lifetime of the object.
 class MappedFile {
  public:
   /// @throws CheckpointError  in the name of `function`, if the file cannot be opened or is not a regular file

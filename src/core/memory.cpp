@@ -1,5 +1,5 @@
-// Memory of tensors and workspaces. A block carries its size in front. Large ones that were let go are kept for those
-// to come: pages fresh from the system cost more than many a product that is computed in them.
+// Memory of tensors and workspaces. A block begins with its size. Freed large blocks are kept for reuse, as getting new
+// pages from the operating system often costs more than the product that is computed in them.
 
 #include "multihead/memory.hpp"
 
@@ -26,31 +26,31 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kLarge = std::size_t{64} << 10;  // what is smaller is left to the system
-// Bytes kept at most; none where a sanitizer shall see use after release.
+constexpr std::size_t kLarge = std::size_t{64} << 10;  // smaller blocks are not kept
+// Most bytes that are kept; 0 with AddressSanitizer, so that it detects use after release.
 constexpr std::size_t kMostBytes = MULTIHEAD_KEEPS_BLOCKS ? std::size_t{64} << 20 : 0;
 constexpr int kMostBlocks = 32;
 
 struct alignas(kAlignment) Block {
-  std::size_t bytes;  // with this header
+  std::size_t bytes;  // including this header
   std::size_t alignment;
 };
 
 Block* new_block(std::size_t bytes) {
   const std::size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kAlignment;
   void* const memory = ::operator new(bytes, std::align_val_t{alignment});
-  if (alignment == kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);  // fewer page walks, where the system allows
+  if (alignment == kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);  // fewer page walks, if the system permits
   return new (memory) Block{bytes, alignment};
 }
 
 void delete_block(Block* block) { ::operator delete(block, std::align_val_t{block->alignment}); }
 
-// Blocks that were let go. There is no lock, since one that another thread holds at a fork() would be held for ever in
-// the child. A block belongs to whoever exchanged it out of its slot; sizes and times are hints that say where to look,
-// so a thread that stops between two steps leaves nothing worse than a hint that is wrong.
+// Freed blocks. There is no lock: if another thread held it at a fork(), it would stay locked in the child process. A
+// block belongs to the thread that took it out of its slot by an atomic exchange. Sizes and times are only hints where
+// to look, so a thread that is stopped between two steps leaves at worst a wrong hint.
 class KeptBlocks {
  public:
-  /// The smallest that is large enough and at least half used; null if there is none.
+  /// The smallest block that is large enough and at most twice the wanted size; null if there is none.
   Block* take(std::size_t wanted) {
     int best = -1;
     std::size_t best_bytes = 2 * wanted + 1;
@@ -60,11 +60,11 @@ class KeptBlocks {
     }
     Block* const block = best < 0 ? nullptr : remove(best);
     if (block == nullptr || (block->bytes >= wanted && block->bytes <= 2 * wanted)) return block;
-    delete_block(block);  // another thread had changed the slot
+    delete_block(block);  // another thread has changed the slot
     return nullptr;
   }
 
-  /// The oldest make room for a block of at most kMostBytes.
+  /// Keeps a block of at most kMostBytes; the oldest ones are freed to make room.
   void keep(Block* block) {
     if (closed_.load(std::memory_order_relaxed)) return delete_block(block);
     if (!insert(block)) {
@@ -81,7 +81,7 @@ class KeptBlocks {
     return bytes;
   }
 
-  /// From now on nothing is kept.
+  /// Later blocks are not kept.
   void close() {
     closed_.store(true);
     remove_all();
@@ -90,11 +90,11 @@ class KeptBlocks {
  private:
   struct Slot {
     std::atomic<Block*> block;
-    std::atomic<std::size_t> bytes;   // of the block; 0 without one
-    std::atomic<std::uint64_t> time;  // when it was put here
+    std::atomic<std::size_t> bytes;   // of the block; 0 if the slot is empty
+    std::atomic<std::uint64_t> time;  // when the block was put here
   };
 
-  // The hint goes first: after the exchange another thread may put a block and its hint here.
+  // The hint is cleared first: after the exchange another thread may put a block and its hint here.
   Block* remove(int n) {
     slots_[n].bytes.store(0, std::memory_order_relaxed);
     return slots_[n].block.exchange(nullptr, std::memory_order_acq_rel);
@@ -147,8 +147,8 @@ class KeptBlocks {
   std::atomic<bool> closed_{false};
 };
 
-// Not destroyed: a tensor may outlive any other object. What ends with the process, or with the shared object that this
-// code is part of, is the keeping.
+// Never destroyed, as a tensor may outlive any other object. At the end of the process, or when the shared library that
+// contains this code is unloaded, the kept blocks are freed and no more are kept.
 constinit KeptBlocks kept;
 struct CloseAtEnd {
   ~CloseAtEnd() { kept.close(); }

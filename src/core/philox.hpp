@@ -1,6 +1,6 @@
 // Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror & Shaw 2011 (SC'11), section 3.3.
 //
-// A pure function of key and counter: any element's number can be had alone, in any order, on any thread.
+// A pure function of key and counter: the number of any element can be computed alone, in any order, on any thread.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ constexpr PhiloxBlock philox(std::uint64_t key, PhiloxBlock counter) {
   return x;
 }
 
-/// The counter of attention dropout: keys come in fours, one word each.
+/// The counter of attention dropout: four consecutive keys share a counter and use one of its words each.
 constexpr PhiloxBlock dropout_counter(std::uint32_t key_quad, std::uint32_t query, std::uint32_t head,
                                       std::uint32_t sequence_id) {
   return {{key_quad, query, head, sequence_id}};

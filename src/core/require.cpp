@@ -11,7 +11,7 @@ struct ToText {
   std::string operator()(std::size_t v) const { return std::to_string(v); }
   std::string operator()(double v) const {
     char buffer[32];
-    return {buffer, std::to_chars(buffer, buffer + sizeof buffer, v).ptr};  // shortest that reads back the same
+    return {buffer, std::to_chars(buffer, buffer + sizeof buffer, v).ptr};  // the shortest that parses to v
   }
   std::string operator()(std::string_view v) const { return std::string(v); }
   std::string operator()(const std::string& v) const { return v; }

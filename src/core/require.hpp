@@ -13,10 +13,10 @@
 
 namespace multihead {
 
-// A check that passes must cost next to nothing: values and rules are kept as they are and become text in an error
-// only.
+// A check that passes must cost almost nothing: values and rules are stored as they are, and converted to text only for
+// an error.
 
-/// The shape of a view of at most four axes as a value of an error text; "absent" without any.
+/// The shape of a view of at most four axes as a value in an error text; "absent" for an absent view.
 struct GotShape {
   std::array<index_t, 4> extent{};
   int rank = -1;
@@ -27,7 +27,7 @@ struct GotShape {
   }
 };
 
-/// One named value of an error text.
+/// One named value in an error text.
 struct Got {
   std::string_view name;
   std::variant<index_t, std::size_t, double, std::string_view, std::string, GotShape> value;
@@ -43,7 +43,7 @@ struct Got {
   Got(std::string_view n, const GotShape& v) : name(n), value(v) {}
 };
 
-/// A rule in words, or in parts that follow each other: Rule(name, " must be given").
+/// A rule in words, or in parts to concatenate: Rule(name, " must be given").
 class Rule {
  public:
   template <class... Parts>
@@ -59,13 +59,13 @@ class Rule {
   std::array<std::string_view, 5> parts_;
 };
 
-/// "[2, 3, 4]", as shapes stand in error texts.
+/// "[2, 3, 4]": a shape for an error text.
 std::string shape_text(const index_t* shape, int rank);
 inline std::string shape_text(std::span<const index_t> shape) {
   return shape_text(shape.data(), static_cast<int>(shape.size()));
 }
 
-/// "function: rule, got a=1, b=2; hint". Parts that are empty are left out.
+/// "function: rule, got a=1, b=2; hint". Empty parts are left out.
 std::string error_text(std::string_view function, std::string_view rule, std::initializer_list<Got> got,
                        std::string_view hint = {});
 

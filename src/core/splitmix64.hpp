@@ -1,14 +1,14 @@
-// Random numbers from a counter.
+// SplitMix64 (Steele, Lea & Flood 2014): random numbers as a function of a counter.
 #pragma once
 
 #include <cstdint>
 
 namespace multihead {
 
-/// What SplitMix64 adds to its state before each number.
+/// The increment of the state before each number.
 inline constexpr std::uint64_t kSplitMix64Step = 0x9e3779b97f4a7c15u;
 
-/// The number that SplitMix64 gives in this state (Steele, Lea, Flood 2014).
+/// The number that belongs to a state.
 constexpr std::uint64_t splitmix64(std::uint64_t state) {
   std::uint64_t z = state + kSplitMix64Step;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -30,17 +30,18 @@ void pause() {
 #endif
 }
 
-// How long a thread spins before it sleeps: longer than the gap between two calls of a layer, far shorter than a person
-// or a scheduler notices. In time, not in pauses: one takes from 5 to 140 cycles, depending on the CPU.
+// How long a thread spins before it sleeps: longer than the gap between two calls of a layer, but too short to matter
+// to users or the scheduler. A time, not a number of pause instructions, which take 5 to 140 cycles depending on the
+// CPU.
 constexpr auto kSpinTime = std::chrono::microseconds(50);
-// How long a caller that waits for the last tasks yields after that: to be woken costs some tens of microseconds, which
-// do not count beside this.
+// How long a caller that waits for the last tasks then yields before it sleeps: so long that the tens of microseconds
+// that it takes to be woken do not matter.
 constexpr auto kYieldTime = std::chrono::milliseconds(5);
 
 /// Whether `done` became true within `time`.
 template <class Done>
 bool poll(const Done& done, std::chrono::nanoseconds time, void (*relax)()) {
-  const auto several_times = [&] {  // to read the clock takes longer than most waits
+  const auto several_times = [&] {  // reading the clock takes longer than most waits
     for (int n = 0; n < 16; ++n) {
       if (done()) return true;
       relax();
@@ -55,7 +56,7 @@ bool poll(const Done& done, std::chrono::nanoseconds time, void (*relax)()) {
   return false;
 }
 
-// A call of run(). It lives on the stack of the caller, which waits for every task that was started.
+// A call of run(). It is on the stack of the caller, which waits for all tasks that have started.
 class Job {
  public:
   explicit Job(const Task& task) : task_(task) {}
@@ -68,7 +69,7 @@ class Job {
     }
   }
 
-  /// In a worker, before its first task of this job.
+  /// Called by a worker before its first task of this job.
   void set_modes_of_caller() const {
     if (FloatingModes::of_this_thread() != modes_) modes_.set_in_this_thread();
   }
@@ -77,8 +78,8 @@ class Job {
     if (failure_) std::rethrow_exception(std::move(failure_));
   }
 
-  index_t begin = 0;        // first of the tasks that are shared with the workers
-  std::uint32_t count = 0;  // how many of them
+  index_t begin = 0;        // first task that is shared with the workers
+  std::uint32_t count = 0;  // number of shared tasks
 
  private:
   const Task& task_;
@@ -90,13 +91,13 @@ class Job {
 }  // namespace
 
 // One job at a time is shared with the workers. It is open while `tickets_` holds its epoch: tickets_ = epoch << 32 |
-// tasks still to be given out. A thread takes a task by lowering that number with a compare-and-swap, so a worker that
-// wakes late, or sleeps through a whole job, can neither take a task of a closed job nor hold one up. The caller waits
-// for tasks that were taken, never for workers.
+// number of tasks that no thread has taken yet. A thread takes a task by decrementing that number with a
+// compare-and-swap. A worker that wakes late, or sleeps during a whole job, can thus neither take a task of a closed
+// job nor delay one. The caller waits for tasks that were taken, never for workers.
 //
-// No call waits for another call: one that finds the workers taken runs its tasks itself, until they are free. A task
-// can therefore use the pool that runs it, in any chain of pools and threads. There is no lock either, which a fork()
-// could leave locked in the child: there the workers do not exist and the caller runs all tasks.
+// No call waits for another call: one that finds the workers busy runs its tasks itself until they are free. A task can
+// therefore use the pool that runs it, in any chain of pools and threads. There is also no lock, which a fork() could
+// leave locked in the child process: there the workers do not exist, and the caller runs all tasks.
 class Threads::Impl {
  public:
   explicit Impl(int num_threads) : num_threads_(num_threads) {
@@ -131,7 +132,7 @@ class Threads::Impl {
     job.rethrow_failure();
   }
 
-  /// False in the child of a fork(), where the threads do not exist, and in one of them, when a task ends the process.
+  /// False in the child process of a fork(), where there are no threads, and in a worker whose task ends the process.
   bool can_join() const {
     const auto is_this = [](const std::thread& thread) { return thread.get_id() == std::this_thread::get_id(); };
     return getpid() == process_ && std::none_of(workers_.begin(), workers_.end(), is_this);
@@ -165,11 +166,11 @@ class Threads::Impl {
   }
 
   void take_tasks(int worker) {
-    std::uint64_t epoch = ~std::uint64_t{0};  // of the job that this thread has the modes of
+    std::uint64_t epoch = ~std::uint64_t{0};  // of the job whose floating-point modes this thread has
     std::uint64_t seen = tickets_.load(std::memory_order_acquire);
     while ((seen & 0xffffffffu) != 0) {
       if (!tickets_.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel)) continue;
-      // A ticket was taken, so the job cannot end before done_ counts it: its fields are safe to read.
+      // A task was taken, so the job cannot end before done_ counts it: its fields can be read.
       const std::uint32_t count = job_->count;
       if (worker != 0 && epoch != seen >> 32) {
         epoch = seen >> 32;
@@ -181,7 +182,7 @@ class Threads::Impl {
     }
   }
 
-  // Who was told counts as asleep no longer: a worker that has still to run costs the jobs until then no system call.
+  // Notified workers no longer count as asleep: until they run, further jobs make no system call for them.
   void tell_workers() {
     news_.fetch_add(1);
     if (sleepers_.load() != 0 && sleepers_.exchange(0) != 0) news_.notify_all();
@@ -189,7 +190,7 @@ class Threads::Impl {
 
   void work(int worker) {
     while (true) {
-      // Read before tasks are looked for: a job that opens in between is then seen as news, not slept through.
+      // Read before taking tasks: a job that opens in between then changes news_, and this worker does not sleep.
       const std::uint32_t seen = news_.load();
       if (stop_.load()) return;
       take_tasks(worker);
@@ -206,9 +207,9 @@ class Threads::Impl {
 
   alignas(64) std::atomic<std::uint64_t> tickets_{0};
   alignas(64) std::atomic<std::uint32_t> done_{0};
-  alignas(64) std::atomic<std::uint32_t> news_{0};  // counts jobs that opened, and the end
-  std::atomic<int> sleepers_{0};                    // workers that went to sleep since news were last told
-  std::atomic<bool> taken_{false};                  // the workers, by a call
+  alignas(64) std::atomic<std::uint32_t> news_{0};  // counts opened jobs, and the shutdown
+  std::atomic<int> sleepers_{0};                    // workers that went to sleep since the last notification
+  std::atomic<bool> taken_{false};                  // whether a call uses the workers
   std::atomic<bool> caller_sleeps_{false};
   std::atomic<bool> stop_{false};
 };
@@ -223,7 +224,7 @@ Threads::~Threads() {
   if (impl_->can_join()) {
     impl_->join();
   } else {
-    static_cast<void>(impl_.release());  // handles of threads that do not exist can be neither joined nor destroyed
+    static_cast<void>(impl_.release());  // threads that do not exist can be neither joined nor destroyed
   }
 }
 
@@ -233,7 +234,7 @@ void Threads::run(index_t num_tasks, const Task& task) { impl_->run(num_tasks, t
 
 void run_tasks(Executor* executor, index_t num_tasks, const Task& task) {
   if (executor != nullptr && num_tasks > 1) {
-    if (dynamic_cast<Threads*>(executor) != nullptr) return executor->run(num_tasks, task);  // carries the modes itself
+    if (dynamic_cast<Threads*>(executor) != nullptr) return executor->run(num_tasks, task);  // sets the modes itself
     const FloatingModes modes = FloatingModes::of_this_thread();
     executor->run(num_tasks, [&](index_t index, int worker) {
       const FloatingModesScope scope(modes);

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 int cpus_of_affinity() {
-  // The mask must have room for every CPU that the kernel was built for.
+  // The mask must have room for all CPUs that the kernel supports.
   for (std::size_t cpus = CPU_SETSIZE; cpus <= std::size_t{1} << 20; cpus *= 2) {
     std::vector<cpu_set_t> set(ceil_div(cpus, CPU_SETSIZE));
     const std::size_t bytes = set.size() * sizeof(cpu_set_t);
@@ -42,7 +42,7 @@ bool contains(const std::vector<std::string>& parts, const std::string& part) {
   return std::find(parts.begin(), parts.end(), part) != parts.end();
 }
 
-// Blanks and backslashes stand in mountinfo as \ and three octal digits.
+// mountinfo has spaces and backslashes as \ and three octal digits.
 std::string unescape(const std::string& text) {
   std::string result;
   for (std::size_t n = 0; n < text.size(); ++n) {
@@ -54,7 +54,7 @@ std::string unescape(const std::string& text) {
   return result;
 }
 
-// A mounted hierarchy of control groups: `group` of it is seen at `mount_point`.
+// A mounted hierarchy of control groups, whose `group` is visible at `mount_point`.
 struct Hierarchy {
   bool version_2;
   fs::path group, mount_point;
@@ -88,7 +88,7 @@ fs::path own_group(const fs::path& root, bool version_2) {
   return {};
 }
 
-// In CPUs; infinity without one.
+// The quota in CPUs; infinity if there is none.
 double quota_of_group(const fs::path& folder, bool version_2) {
   double quota = 0, period = 0;  // microseconds
   bool read = false;
@@ -104,8 +104,8 @@ double quota_of_group(const fs::path& folder, bool version_2) {
 
 double smallest_quota(const fs::path& root, const Hierarchy& hierarchy) {
   const fs::path own = own_group(root, hierarchy.version_2);
-  fs::path inside = own.lexically_relative(hierarchy.group);    // "." where the mount shows the own group itself
-  if (inside.empty() || *inside.begin() == "..") inside = ".";  // not below what is mounted: its top is all there is
+  fs::path inside = own.lexically_relative(hierarchy.group);    // "." if the mount point is the group of this process
+  if (inside.empty() || *inside.begin() == "..") inside = ".";  // outside of the mounted part: use its root
   const fs::path top = root / hierarchy.mount_point.relative_path();
   double smallest = quota_of_group(top, hierarchy.version_2);
   fs::path folder = top;

@@ -14,7 +14,7 @@ class Workspace {
   /// Not initialised: kernels write before they read.
   Workspace(index_t num_parts, index_t part_size)
       : part_size_(round_up(part_size, 64 / index_t{sizeof(T)}) + 64 / index_t{sizeof(T)}) {
-    // Nothing beyond the last part: tests put a page there that may not be touched.
+    // No padding after the last part: tests place an inaccessible page there.
     const auto bytes = static_cast<std::size_t>((num_parts - 1) * part_size_ + part_size) * sizeof(T);
     data_.reset(static_cast<T*>(detail::allocate(bytes)));
   }
