@@ -26,7 +26,7 @@ nlohmann::json read_json(const std::filesystem::path& path, std::string_view fun
                {{"file_bytes", text.size()}});
   require_no_nul(text, path, function);
 
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::vector<std::set<std::string>> keys;  // of the objects that enclose the current position
   const auto check = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
     using Event = nlohmann::json::parse_event_t;
     if (event == Event::object_start || event == Event::array_start) {

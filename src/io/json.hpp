@@ -1,4 +1,4 @@
-// JSON files of a model folder, read with limits: size, depth, no key twice.
+// Reads JSON files of a model folder, with limits: size, depth, no duplicate keys.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace multihead {
 
-/// JSON text holds no NUL, even in strings; parsers of C strings end at one and never see what follows.
+/// Checks that there is no NUL, which JSON does not allow: parsers of C strings would ignore everything after it.
 /// @throws CheckpointError  in the name of `function`, if there is one
 void require_no_nul(std::string_view json, const std::filesystem::path& path, std::string_view function);
 

@@ -24,7 +24,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-// The newest snapshot of a hub cache entry: the one that refs/main names, else the only one.
+// The newest snapshot of an entry of the Hugging Face cache: the one that refs/main names, or the only one.
 fs::path snapshot_of(const fs::path& entry) {
   std::string commit;
   std::ifstream(entry / "refs/main") >> commit;
@@ -56,7 +56,7 @@ constexpr ForeignWeights kForeignWeights[] = {
 }  // namespace
 
 bool is_there(const fs::path& path) {
-  std::error_code unreadable;  // counts as absent
+  std::error_code unreadable;  // a file that cannot be seen counts as absent
   return fs::exists(path, unreadable);
 }
 

@@ -1,4 +1,4 @@
-// A folder that holds the files of a model. Its JSON files are read once, whoever asks for them.
+// A folder that holds the files of a model. Each of its JSON files is read once, however often it is used.
 #pragma once
 
 #include <filesystem>
@@ -17,34 +17,35 @@ struct JsonFile {
 
 class ModelFolder {
  public:
-  /// @throws CheckpointError  in the name of `function`, saying what `path` is and what to give instead, if it is not a
-  ///                          folder, or one of the hub's cache
+  /// @throws CheckpointError  in the name of `function`, if it is not a folder, or is one of the Hugging Face cache;
+  /// the
+  ///                          text says what `path` is and what to give instead
   ModelFolder(const std::filesystem::path& path, std::string_view function);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(std::string_view name) const { return path_ / name; }
   bool holds(std::string_view name) const;
 
-  /// A JSON file of the folder by its path inside, parsed at the first call; null where there is none. The pointer
-  /// lives as long as the folder.
+  /// A JSON file by its path inside the folder, parsed at the first call; null if there is none. The pointer is valid
+  /// during the lifetime of this object.
   /// @throws CheckpointError  as read_json
   const JsonFile* json(const std::string& name, std::string_view function) const;
 
-  /// The same, where the file must be there and hold an object.
+  /// The same for a file that must exist and contain an object.
   const JsonFile* object(const std::string& name, std::string_view function) const;
 
  private:
   std::filesystem::path path_;
-  mutable std::map<std::string, std::unique_ptr<const JsonFile>> files_;  // those that are there and were asked for
+  mutable std::map<std::string, std::unique_ptr<const JsonFile>> files_;  // those that exist and were used
 };
 
-/// Whether there is something under this path; false where it cannot be seen.
+/// Whether the path exists; false if that cannot be found out.
 bool is_there(const std::filesystem::path& path);
 
-/// "a, b, c, ..": names of what the folder holds, for error texts.
+/// "a, b, c, ..": names of the entries of the folder, for error texts.
 std::string list_of_files(const std::filesystem::path& folder);
 
-/// The folder must hold weights as safetensors; the error names what is there instead and what to do with it.
+/// Checks that the folder has weights as safetensors. The error names what it has instead, and what to do about it.
 /// @throws CheckpointError  in the name of `function`
 void require_weights(const std::filesystem::path& folder, std::string_view function);
 

@@ -18,12 +18,12 @@ namespace {
 
 constexpr int kMostLinks = 40;  // as Linux
 
-// Where a path leads when its links are followed.
+// The target of a path after following its links.
 struct Target {
   fs::path path = {};                      // absolute
   std::optional<struct stat> status = {};  // of what is there
   std::optional<int> descriptor = {};      // the path names an open descriptor of this process
-  int error = 0;                           // it leads nowhere; the other fields are then unset
+  int error = 0;                           // why it has no target; the other fields are then unset
 
   static Target none(int error) { return {.error = error}; }
 };
@@ -64,7 +64,7 @@ Target follow(fs::path path) {
   return Target::none(ELOOP);
 }
 
-// 0, or why the target cannot be written. A regular file is replaced, so its folder must be writable as well.
+// 0, or the error why the target cannot be written. A regular file is replaced, so its folder must be writable too.
 int writing_error(const Target& target) {
   const auto denied = [](const fs::path& path, int mode) {
     return ::faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS) != 0 ? errno : 0;
@@ -81,7 +81,7 @@ int writing_error(const Target& target) {
   if (const int error = denied(folder, W_OK | X_OK)) return error;
   struct stat status;
   if (!target.status || ::stat(folder.c_str(), &status) != 0 || (status.st_mode & S_ISVTX) == 0) return 0;
-  const uid_t user = ::geteuid();  // in a sticky folder, only an owner replaces a file
+  const uid_t user = ::geteuid();  // in a sticky folder, only an owner may replace a file
   return user == 0 || user == status.st_uid || user == target.status->st_uid ? 0 : EPERM;
 }
 
@@ -126,12 +126,12 @@ void OutputFile::open() {
     if (descriptor_ < 0) fail(errno);
     return;
   }
-  // Nobody sees the bytes of a private file before it has its permissions.
+  // The permissions are set before anything is written, so that nobody else can read a private file.
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode_ ? 0600 : 0666);
   if (descriptor_ < 0) fail(errno);
   if (!mode_) return;
   if (::fchown(descriptor_, owner_, group_) != 0 && ::fchown(descriptor_, static_cast<uid_t>(-1), group_) != 0) {
-    *mode_ &= ~static_cast<mode_t>(S_ISUID | S_ISGID);  // the owner is another: so is what these bits would grant
+    *mode_ &= ~static_cast<mode_t>(S_ISUID | S_ISGID);  // a different owner: these bits would grant other rights
   }
   if (::fchmod(descriptor_, *mode_) != 0) fail(errno);
 }

@@ -17,7 +17,7 @@ static_assert(std::endian::native == std::endian::little, "stored data are littl
 namespace fs = std::filesystem;
 
 struct Safetensors::Impl {
-  fs::path path;  // what was loaded, for error texts
+  fs::path path;  // of the loaded file, for error texts
   std::vector<std::unique_ptr<MappedFile>> files;
   SafetensorsContent content;
   std::vector<std::string> names;
@@ -29,13 +29,13 @@ constexpr std::string_view kFunction = "load_safetensors";
 constexpr std::string_view kOneFile = "model.safetensors";
 constexpr std::string_view kIndexFile = "model.safetensors.index.json";
 
-// A name that cannot lead out of the folder it is used in.
+// Whether a name cannot lead out of its folder.
 bool is_plain_file_name(std::string_view name) {
   constexpr std::string_view kForbidden("/\\\0", 3);
   return !name.empty() && name != "." && name != ".." && name.find_first_of(kForbidden) == name.npos;
 }
 
-// An element as it lies, possibly unaligned, widened to T.
+// A stored element, possibly unaligned, converted to T.
 template <class T, class Stored>
 void widen(const std::byte* data, index_t size, T* out) {
   for (index_t i = 0; i < size; ++i) {

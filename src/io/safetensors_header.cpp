@@ -13,7 +13,7 @@ namespace multihead {
 namespace {
 
 constexpr std::string_view kFunction = "load_safetensors";
-constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the format's own reader
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the reference reader of the format
 constexpr index_t kPrefixBytes = 8;
 
 struct StoredDType {
@@ -39,10 +39,10 @@ struct Entry {
   bool has_dtype = false, has_shape = false, has_offsets = false;
 };
 
-// The grammar, as a reader of JSON events:
+// The grammar of the header, implemented as a handler of JSON events:
 //   header = { name : { "dtype" : text, "shape" : [ number .. ], "data_offsets" : [ number, number ] } ..,
 //              "__metadata__" : { key : text .. } }
-// Any event that the grammar does not foresee is refused at once, so neither depth nor size is ever a matter of trust.
+// Any event that the grammar does not allow is refused at once, so depth and size are limited.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   HeaderReader(const std::filesystem::path& path) : path_(path) {}
@@ -180,7 +180,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool has_metadata_ = false;
 };
 
-// Byte count of the shape, rounded to whole bytes; empty where the dtype is unknown.
+// Byte count of the shape, rounded to whole bytes; empty if the dtype is unknown.
 std::optional<index_t> expected_bytes(const Entry& entry, const std::filesystem::path& path) {
   const std::optional<index_t> bits = stored_dtype_bits(entry.dtype);
   index_t total = bits.value_or(8);
@@ -209,7 +209,7 @@ void check_entry(const Entry& entry, index_t data_bytes, const std::filesystem::
                 {"stored_bytes", end - begin}});
 }
 
-// Sorted by place, the tensors must tile [0, data_bytes).
+// Sorted by offset, the tensors must cover [0, data_bytes) without gaps or overlaps.
 void check_tiling(std::vector<Entry>& entries, index_t data_bytes, const std::filesystem::path& path) {
   std::ranges::sort(entries, {}, [](const Entry& e) { return std::pair(e.offsets[0], e.offsets[1]); });
   index_t covered = 0;

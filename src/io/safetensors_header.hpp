@@ -1,4 +1,4 @@
-// The header of a safetensors file: parsed by its grammar and checked against the bytes that are there.
+// The header of a safetensors file, parsed by its grammar and checked against the size of the file.
 #pragma once
 
 #include <filesystem>
@@ -16,10 +16,10 @@ struct SafetensorsContent {
   std::map<std::string, std::string> metadata;
 };
 
-/// Bits of one element of a stored dtype ("F32" is 32, "F4" is 4); empty where the name is not known.
+/// Bits of one element of a stored dtype ("F32" is 32, "F4" is 4); empty if the name is unknown.
 std::optional<index_t> stored_dtype_bits(std::string_view dtype);
 
-/// The stored name of a dtype, as "F32" for DType::f32.
+/// The name of a dtype in the file: "F32" for DType::f32.
 std::string_view stored_dtype_name(DType dtype);
 
 /// Reads the header of `file` and checks every rule of the format.

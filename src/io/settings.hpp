@@ -1,4 +1,4 @@
-// Settings of a JSON file that are handled for some of their values only.
+// Settings in a JSON file of which only some values are supported.
 #pragma once
 
 #include <filesystem>
@@ -8,18 +8,18 @@
 
 namespace multihead {
 
-/// A setting that can change tokens or vectors and that no code here acts on: it may be absent, null, or one of the
-/// values under which it changes nothing.
+/// A setting that can change tokens or vectors, but that is not implemented. It may be absent, null, or a value that
+/// has no effect.
 struct Setting {
   std::string_view key;
-  std::string_view harmless;  ///< values as compact JSON, separated by spaces; empty: must be absent or null
+  std::string_view harmless;  ///< values without effect, as compact JSON, separated by spaces
 };
 
 /// @throws UnsupportedError  in the name of `function`, naming the first setting of `object` that has another value
 void require_harmless(const nlohmann::json& object, std::span<const Setting> settings,
                       const std::filesystem::path& path, std::string_view function);
 
-/// For objects of few known keys: each must be among `known` or `settings`, and harmless in the latter.
+/// For objects with few known keys: each must be in `known`, or in `settings` with a harmless value.
 void require_known(const nlohmann::json& object, std::span<const std::string_view> known,
                    std::span<const Setting> settings, const std::filesystem::path& path, std::string_view function);
 

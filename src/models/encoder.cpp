@@ -21,7 +21,7 @@ EncoderLayer make_layer(const EncoderConfig& config, const nn::RemainingHeads& h
           .feed_forward_norm = nn::LayerNorm<float>(config.d_model, config.norm_epsilon)};
 }
 
-// The heads of each layer that are captured, with room for what they give.
+// The captured heads of each layer, with memory for their results.
 std::vector<CapturedHeads> make_captured(const Encoder& encoder, const Capture& capture, index_t batch,
                                          index_t seqlen) {
   std::vector<CapturedHeads> captured;
@@ -52,14 +52,14 @@ std::vector<CapturedHeads> make_captured(const Encoder& encoder, const Capture& 
   return captured;
 }
 
-// What the layers hand on, made once for all of them.
+// Buffers that all layers share.
 struct Buffers {
   Tensor<float, 2> x, branch;  // [tokens, E]
   nn::MultiHeadActivations<float> attention;
 
   Buffers(index_t tokens, index_t d_model) : x({tokens, d_model}), branch({tokens, d_model}) {}
 
-  // x = norm(x + branch), a few rows at a time, which then lie in the cache for both steps
+  // x = norm(x + branch), a few rows at a time, so that they are in the cache for both steps
   void join(const nn::LayerNorm<float>& norm, Executor* threads) {
     constexpr index_t kRows = 16;
     const index_t tokens = x.shape(0), features = x.shape(1);
@@ -78,7 +78,7 @@ TensorView<T, 3> as_one_sequence(TensorView<T, 2> x) {
   return {x.data(), {1, x.shape(0), x.shape(1)}};
 }
 
-// Rows [tokens, ..] to their places in [B, S, ..].
+// Copies rows [tokens, ..] to their places in [B, S, ..].
 void unpack(const PackedInput& input, TensorView<const float, 2> from, TensorView<float, 3> to) {
   for (index_t b = 0; b < input.batch(); ++b) {
     for (index_t i = 0; i < input.length(b); ++i) {

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kFunction = "load_encoder_config";
 
-// What else could change the hidden states of an encoder of these families. All that config.json may hold beside these
-// and the keys that are read below does not: dropout, labels and heads of a task, caches, names, precision of storage.
+// Other settings that could change the hidden states of an encoder of these families. The remaining keys of config.json
+// cannot: dropout, labels and task heads, caches, names, precision of storage.
 constexpr Setting kHarmless[] = {
     {"quantization_config", "{}"},
     {"compression_config", "{}"},
@@ -24,11 +24,11 @@ constexpr Setting kHarmless[] = {
     {"rope_parameters", "{}"},
     {"rope_theta", ""},
     {"sliding_window", ""},
-    {"auto_map", "{}"},  // code of the model's own
+    {"auto_map", "{}"},  // custom code of the model
     {"cross_attention_hidden_size", ""},
 };
 
-constexpr double kDefaultEpsilon = 1e-12;  // of the families handled here, where the file has none
+constexpr double kDefaultEpsilon = 1e-12;  // of the supported families, if the file does not state it
 
 struct NamedActivation {
   std::string_view name;
@@ -42,7 +42,7 @@ constexpr NamedActivation kActivations[] = {
     {"gelu_pytorch_tanh", nn::Activation::gelu_tanh},
 };
 
-// Types that are generators of text, for a hint.
+// Model types that generate text, for a hint in the error.
 constexpr std::string_view kDecoderTypes[] = {
     "gpt2",  "gptj",    "gpt_neo", "gpt_neox", "llama",  "mistral",    "mixtral",  "qwen2",      "qwen3",
     "gemma", "gemma2",  "phi",     "phi3",     "falcon", "bloom",      "opt",      "mpt",        "olmo",
@@ -87,7 +87,7 @@ void decline_what_is_not_handled(const JsonFields& fields) {
   require_harmless(fields.object(), kHarmless, fields.path(), kFunction);
 }
 
-// The key of a size, or the general name that the family has for it. Both must say the same.
+// The value of a size, under the key of the family or under the general key. If both are present, they must agree.
 index_t size_of(const JsonFields& fields, std::string_view key, std::string_view general, index_t least) {
   if (key == general || fields.find(general) == nullptr) return fields.required_integer(key, least);
   const index_t size = fields.integer(general, least).value_or(0);
@@ -126,7 +126,7 @@ std::map<index_t, std::vector<index_t>> read_pruned_heads(const JsonFields& fiel
   return pruned;
 }
 
-// Where a tokenizer has no limit, files hold a number like 1e30. max_len is the old name.
+// For a tokenizer without limit, files contain a number like 1e30. max_len is the older name.
 index_t max_text_tokens(const ModelFolder& folder, index_t max_tokens) {
   const JsonFile* const file = folder.json("tokenizer_config.json", kFunction);
   if (file == nullptr) return max_tokens;

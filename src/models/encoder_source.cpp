@@ -9,7 +9,7 @@
 namespace multihead {
 namespace {
 
-// Index of the first NaN or infinity, or `size`. Blocks without one take one comparison a value, in vectors.
+// Index of the first NaN or infinity, or `size`. Blocks without any need one vectorized comparison per value.
 index_t first_not_finite(const float* x, index_t size) {
   constexpr index_t kBlock = 1024;
   constexpr std::uint32_t kExponent = 0x7f800000;

@@ -1,4 +1,4 @@
-// The tensors of a checkpoint by the names of its family.
+// The tensors of a checkpoint, found by the names that its family uses.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace multihead {
 class EncoderSource {
  public:
   /// Opens the safetensors files of a folder and finds out which prefix stands before the names.
-  /// @param function  in whose name errors are thrown; it and the scheme must outlive the source
+  /// @param function  the function name in error texts; it and the scheme must outlive the source
   /// @throws CheckpointError, UnsupportedError
   EncoderSource(const std::filesystem::path& folder, const NamingScheme& scheme, std::string_view function);
 

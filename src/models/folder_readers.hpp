@@ -1,4 +1,4 @@
-// What the loaders of a model read out of its folder, opened once for all of them.
+// The loaders of the parts of a model, for a folder that is opened once.
 #pragma once
 
 #include "io/model_folder.hpp"

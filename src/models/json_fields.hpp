@@ -1,4 +1,4 @@
-// Typed fields of a JSON file, missing or of the wrong kind told in words.
+// Typed access to the fields of a JSON file, with errors for missing fields and wrong types.
 #pragma once
 
 #include <filesystem>
@@ -12,12 +12,12 @@
 
 namespace multihead {
 
-/// An object out of a file. A field that is absent or null is unset. All throw CheckpointError for a value of the wrong
-/// kind.
+/// An object in a JSON file. A field that is absent or null is unset. All functions throw CheckpointError for a value
+/// of the wrong type.
 class JsonFields {
  public:
   /// @param file      must outlive the fields
-  /// @param function  in whose name errors are thrown
+  /// @param function  the function name in error texts
   JsonFields(const JsonFile& file, std::string_view function);
 
   const std::filesystem::path& path() const { return file_.path; }
@@ -31,7 +31,7 @@ class JsonFields {
   /// The value itself, or null.
   const nlohmann::json* find(std::string_view key) const;
 
-  /// The same, where the field must be there.
+  /// The same for a field that must exist.
   index_t required_integer(std::string_view key, index_t least) const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kFunction = "load_encoder";
 
-// Holds the sizes of the config against the tensors that they are the sizes of, before anything is allocated by them.
+// Checks the sizes of the config against the tensors, before memory is allocated according to them.
 void check_sizes(const EncoderSource& source, const EncoderConfig& config, const NamingScheme& scheme) {
   const TensorNames& names = scheme.tensors;
   const auto rows = [&](const std::string& name, index_t count) {
@@ -35,7 +35,7 @@ void check_sizes(const EncoderSource& source, const EncoderConfig& config, const
   for (index_t layer = 0; layer < layers; ++layer) rows(layer_name(names.up, layer), config.hidden_features);
 }
 
-// Which heads a layer has: their number out of the tensor's rows, their identity out of the config.
+// Which heads a layer has: their count follows from the rows of the tensor, their original numbers from the config.
 nn::RemainingHeads remaining_heads(const EncoderSource& source, const EncoderConfig& config, const NamingScheme& scheme,
                                    index_t layer) {
   const std::string name = layer_name(scheme.tensors.query, layer) + ".weight";
@@ -43,7 +43,7 @@ nn::RemainingHeads remaining_heads(const EncoderSource& source, const EncoderCon
   const index_t rows = shape.empty() ? 0 : shape[0], num_heads = rows / config.head_dim;
   const auto pruned = config.pruned_heads.find(layer);
   const std::vector<index_t> none, &gone = pruned == config.pruned_heads.end() ? none : pruned->second;
-  // A pruned layer may lack its list, but only where head_dim is beyond doubt.
+  // A pruned layer may lack its list of heads, but only if head_dim is known for sure.
   const index_t num_left = config.num_heads - static_cast<index_t>(gone.size());
   const bool may_lack_list = gone.empty() && config.head_dim * config.num_heads == config.d_model;
   const bool fits = num_heads == num_left || (may_lack_list && num_heads < num_left);

@@ -1,4 +1,4 @@
-// How the families of encoders name what they store: a table of data.
+// The names that each family of encoders uses in its files, as a table.
 #pragma once
 
 #include <span>
@@ -6,12 +6,12 @@
 
 namespace multihead {
 
-/// Keys of config.json. An empty one: the family has no such key.
+/// Keys of config.json; empty if the family has no such key.
 struct ConfigNames {
   std::string_view d_model, num_layers, num_heads, hidden_features, activation, norm_epsilon, num_token_types;
 };
 
-/// Names of tensors without prefix, and without ".weight" and ".bias". "#" stands for the number of the layer.
+/// Names of tensors without prefix, and without ".weight" and ".bias". "#" is replaced by the number of the layer.
 struct TensorNames {
   std::string_view word, position, token_type, embedding_norm;
   std::string_view query, key, value, attention_out, attention_norm;
@@ -20,13 +20,13 @@ struct TensorNames {
 
 struct NamingScheme {
   std::span<const std::string_view> model_types;  ///< values of "model_type" in config.json
-  std::span<const std::string_view> prefixes;     ///< what may stand before every name
+  std::span<const std::string_view> prefixes;     ///< prefixes that all names may have
   ConfigNames config;
   TensorNames tensors;
   bool positions_after_pad;  ///< see EncoderConfig
 };
 
-/// All schemes, one a family.
+/// All schemes, one per family.
 std::span<const NamingScheme> naming_schemes();
 
 /// The scheme of a model_type, or null.

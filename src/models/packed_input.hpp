@@ -1,11 +1,11 @@
-// A batch of token ids without its padding: all sequences one after the other.
+// A batch of token ids without padding: all sequences one after the other.
 #pragma once
 
 #include "multihead/encoder.hpp"
 
 namespace multihead {
 
-/// Checked: every id, type and position has its row in the embeddings, every length its place.
+/// The constructor checks all ids, types, positions and lengths against the sizes of the embeddings and the batch.
 struct PackedInput {
   Tensor<index_t, 1> token_ids, token_types, positions;  ///< [tokens]
   Tensor<index_t, 1> offsets;                            ///< [B + 1]; sequence b is tokens [offsets[b], offsets[b+1])

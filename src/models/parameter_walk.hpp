@@ -8,7 +8,7 @@
 
 namespace multihead {
 
-/// A name of the table with the number of its layer.
+/// A name of the table, with "#" replaced by the number of the layer.
 inline std::string layer_name(std::string_view name, index_t layer) {
   const std::size_t at = name.find('#');
   return std::string(name.substr(0, at)) + std::to_string(layer) + std::string(name.substr(at + 1));
@@ -29,7 +29,8 @@ void for_each_attention_parameter(const NamingScheme& scheme, Parameters& p, ind
   both(scheme.tensors.attention_out, p.w_o, p.b_o);
 }
 
-/// Calls visit(name, tensor) for each, in the order of the forward. `Model` is Encoder, const or not.
+/// Calls visit(name, tensor) for each parameter, in the order in which forward uses them. `Model` is Encoder, const or
+/// not.
 template <class Model, class Visit>
 void for_each_parameter(const NamingScheme& scheme, Model& encoder, const Visit& visit) {
   const TensorNames& names = scheme.tensors;

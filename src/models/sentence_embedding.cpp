@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kFunction = "load_sentence_pooling";
 
 struct NamedPooling {
-  std::string_view key;   // of the pooling module's config.json, where it is true for the mode that is on
-  std::string_view mode;  // value of its newer key pooling_mode
+  std::string_view key;   // in config.json of the pooling module; true if this mode is used
+  std::string_view mode;  // the same as value of the newer key pooling_mode
   std::optional<Pooling> pooling;
 };
 const NamedPooling kPoolings[] = {
@@ -48,7 +48,7 @@ std::optional<std::string> pooling_mode(const JsonFields& fields) {
 Pooling read_pooling(const JsonFile& file) {
   const JsonFields fields(file, kFunction);
   std::vector<std::string_view> known = {"pooling_mode", "word_embedding_dimension", "embedding_dimension",
-                                         "include_prompt"};  // of prompts, which are declined where they are set
+                                         "include_prompt"};  // of prompts, which are not supported if they are set
   for (const NamedPooling& named : kPoolings) known.push_back(named.key);
   require_known(file.content, known, {}, file.path, kFunction);
   if (const std::optional<std::string> mode = pooling_mode(fields)) {
@@ -68,8 +68,8 @@ Pooling read_pooling(const JsonFile& file) {
   return handled(*on);
 }
 
-// What Transformer, the module that is the encoder itself, may be told. Files are tried in this order; the first
-// counts.
+// Settings files of the module Transformer, which is the encoder itself. They are tried in this order; the first one
+// that exists is used.
 constexpr std::string_view kTransformerFiles[] = {
     "sentence_bert_config.json",      "sentence_roberta_config.json", "sentence_distilbert_config.json",
     "sentence_camembert_config.json", "sentence_albert_config.json",  "sentence_xlm-roberta_config.json",
@@ -113,7 +113,7 @@ index_t read_max_tokens(const ModelFolder& folder) {
   return 0;
 }
 
-// A prompt that is put before every text unless the caller says otherwise.
+// A prompt that is added before every text by default.
 void decline_default_prompt(const ModelFolder& folder) {
   const JsonFile* const file = folder.json("config_sentence_transformers.json", kFunction);
   if (file == nullptr) return;
@@ -126,7 +126,7 @@ void decline_default_prompt(const ModelFolder& folder) {
                             {{"default_prompt_name", quote(*name)}});
 }
 
-// A module of modules.json: its class without the package, and its folder, which is a plain name inside the model's.
+// A module of modules.json: its class without the package, and the name of its folder inside the model folder.
 struct Module {
   std::string name, path;
 

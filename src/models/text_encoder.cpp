@@ -23,7 +23,7 @@ Encoding TextEncoder::encode_pair(std::string_view text, std::string_view pair) 
 
 TextEncoder load_text_encoder(const std::filesystem::path& path, const TextEncoderOptions& options) {
   const ModelFolder folder(path, "load_text_encoder");
-  // Small files first, so that what is wrong with them is told without waiting for the weights.
+  // Small files first, so that errors in them are reported without waiting for the weights.
   const EncoderConfig config = read_encoder_config(folder);
   Tokenizer tokenizer = load_tokenizer(folder);
   const SentencePooling pooling = options.sentence_vectors ? read_sentence_pooling(folder) : SentencePooling{};

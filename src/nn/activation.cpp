@@ -13,8 +13,8 @@ constexpr index_t kRowsPerTask = 16;
 constexpr double kCubic = 0.044715;
 const double kTanhScale = std::sqrt(2.0 / std::numbers::pi);
 
-// Both of GELU's forms are 0 below -kFar and x above it, in double precision too. Arguments beyond it, infinity among
-// them, are cut there, where no product overflows. NaN stays.
+// Both forms of GELU are 0 below -kFar and x above kFar, even in double precision. Arguments, infinity included, are
+// clamped to this range, where no product overflows. NaN stays NaN.
 constexpr int kFar = 40;
 template <class T>
 T from_left(T x) {
@@ -25,7 +25,7 @@ T near(T x) {
   return x > T{kFar} ? T{kFar} : from_left(x);
 }
 
-// Phi, the distribution function of the normal law. Through erfc, the far left keeps its relative accuracy.
+// Phi, the standard normal distribution function. With erfc it keeps its relative accuracy far to the left.
 template <class T>
 T normal_cdf(T x) {
   return T(0.5) * std::erfc(-x * T(std::numbers::sqrt2 / 2));
@@ -34,7 +34,7 @@ T normal_cdf(T x) {
 struct Relu {
   template <class T>
   static T value(T x) {
-    return x < T{0} ? T{0} : x;  // a NaN stays one
+    return x < T{0} ? T{0} : x;  // NaN stays NaN
   }
   static constexpr auto kKernel = &kernels::ElementwiseTable::relu;
   template <class T>
@@ -72,7 +72,7 @@ struct GeluTanh {
   }
 };
 
-// Calls work(F{}) for the activation's functions.
+// Calls work(F{}) with the type F that holds the functions of the activation.
 template <class Work>
 void dispatch(Activation activation, const Work& work) {
   switch (activation) {

@@ -7,7 +7,7 @@
 namespace multihead::nn {
 namespace {
 
-// One parameter [rows, cols] (cols = 1 for a vector) and where a layout keeps it:
+// One parameter [rows, cols] (cols = 1 for a vector) and where a layout stores it:
 //   parameter(r, c) = values[offset + r * row_step + c * col_step]        of the tensor `name`
 template <class P>
 struct Part {
@@ -28,12 +28,12 @@ const char* name_of(AttentionLayout layout) {
   return "?";
 }
 
-// Collects the parts of a layer, P is T or const T. Parameters that the layer does not have are left out.
+// Collects the parameters of a layer, without those that it does not have. P is T or const T.
 template <class P>
 struct Parts {
   std::vector<Part<P>> list;
 
-  // Rows [first, first + rows) of a tensor [total, cols], as linear layers lie in most libraries.
+  // Rows [first, first + rows) of a tensor [total, cols], the layout of linear layers in most libraries.
   template <class Weight>
   void rows(std::string name, Weight& w, index_t first, index_t total) {
     if (w.data())

@@ -11,7 +11,7 @@
 namespace multihead::nn {
 namespace {
 
-// The extra key's number in dropout's counter: one that no ordinary key has.
+// The index of the extra key for dropout: one that no ordinary key has.
 constexpr index_t kExtraKeyIndex = index_t{1} << 32;
 
 template <class T>
@@ -21,7 +21,7 @@ T dot(const T* a, const T* b, index_t n) {
   return sum;
 }
 
-// 0, or 1/(1-p), or 1 without dropout.
+// The factor of dropout: 0 or 1/(1-p), or 1 without dropout.
 double keep_factor(const Dropout& dropout, index_t sequence, index_t h, index_t i) {
   const double p = dropout.probability;
   if (p == 0) return 1;
@@ -38,7 +38,7 @@ T extra_score(const ExtraKey<T>& extra, const T* q, index_t g, std::optional<dou
   return cap * std::tanh(std::clamp(s, -far, far) / cap);  // s / cap itself may overflow
 }
 
-// Where head or row n of `size` stands among those that were selected: -1 if it is not there.
+// The index of each head or row n of `size` among the selected ones, -1 if it is not selected.
 std::vector<index_t> selected(const TensorView<const index_t, 1>& selection, index_t size) {
   std::vector<index_t> index(static_cast<std::size_t>(size), -1);
   const index_t count = selection ? selection.shape(0) : size;

@@ -1,11 +1,11 @@
-// The learned key and value (bias_k, bias_v) that every query of a head sees beside its ordinary keys, whatever the
-// mask says. It is joined after the fact, so that masks, lengths and caches speak of ordinary keys alone:
+// The learned key and value (bias_k, bias_v) that every query of a head sees in addition to its ordinary keys, whatever
+// the mask. It is merged into the results of attention_forward, so masks, lengths and caches have only ordinary keys:
 //
 //   s = softcap(scale * q . bias_k[g])        m = max(row_max, s)        g = kv_head_of[h]
 //   a = exp(row_max - m) * row_sum            e = exp(s - m)             row_max = m, row_sum = a + e
-//   out = (a * out + e * keep * bias_v[g]) / (a + e)                     keep: dropout's factor, 1 without
+//   out = (a * out + e * keep * bias_v[g]) / (a + e)                     keep: factor of dropout, 1 without
 //
-// Source: Milakov & Gimelshein 2018, eq. 4 (joining of partial softmax sums).
+// Source: Milakov & Gimelshein 2018, eq. 4 (merging of partial softmax sums).
 #pragma once
 
 #include <span>
@@ -23,7 +23,7 @@ struct ExtraKey {
   double scale;
 };
 
-/// What attention_forward has written, to be changed.
+/// The results of attention_forward, which are updated.
 template <class T>
 struct ExtraKeyRows {
   TensorView<T, 4> out;               ///< [B, Sq, H, Dv]
@@ -42,7 +42,7 @@ struct ExtraKeyGradients {
   Tensor<T, 2>* dbias_v = nullptr;  ///< [Hkv, Dv], added to
 };
 
-/// p = exp(s - row_max) / row_sum,  dp = keep * dout . bias_v,  ds = p * (dp - dout . out) * (softcap's slope)
+/// p = exp(s - row_max) / row_sum,  dp = keep * dout . bias_v,  ds = p * (dp - dout . out) * (slope of softcap)
 template <class T>
 void extra_key_backward(const ExtraKey<T>& extra, TensorView<const T, 4> q, TensorView<const T, 4> dout,
                         const AttentionOptions& options, const ExtraKeyRows<const T>& rows,

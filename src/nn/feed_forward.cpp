@@ -6,7 +6,7 @@
 namespace multihead::nn {
 namespace {
 
-constexpr index_t kTokensPerBlock = 512;  // enough for every thread of a product, small beside a long batch
+constexpr index_t kTokensPerBlock = 512;  // enough to use all threads, small compared to a long batch
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// RMS norm of every head of every token (Zhang & Sennrich 2019, eq. 4):
+// RMS norm of each head of each token (Zhang & Sennrich 2019, eq. 4):
 //
 //   y[d] = w[d] * x[d] * r        r = 1 / sqrt(mean of x[d]^2 + epsilon)        d < D
 #pragma once
@@ -12,7 +12,7 @@ namespace multihead::nn {
 template <class T>
 void head_norm(TensorView<const T, 4> x, const Tensor<T, 1>& w, double epsilon, TensorView<T, 4> y);
 
-/// dy is turned into dx in place; dw [D] is added to unless null.
+/// Replaces dy by dx in place. dw [D] is added to unless it is null.
 template <class T>
 void head_norm_backward(TensorView<const T, 4> x, const Tensor<T, 1>& w, double epsilon, TensorView<T, 4> dy,
                         Tensor<T, 1>* dw);

@@ -9,7 +9,7 @@ namespace multihead::nn {
 namespace {
 
 constexpr index_t kRowsPerTask = 32;
-constexpr int kLanes = 8;  // independent partial sums, so that they can run side by side
+constexpr int kLanes = 8;  // independent partial sums, so that they can be computed in parallel
 
 // Sum of term(j) over [0, count) in double, in a fixed order.
 template <class Term>

@@ -11,7 +11,7 @@
 namespace multihead::nn {
 namespace {
 
-// attention_forward's options: those of the caller and what is the layer's own. `zeros` [H] is zero_attn's sinks.
+// The options of attention_forward: those of the caller and those that the layer sets. `zeros` [H]: sinks of zero_attn.
 template <class T>
 AttentionOptions attention_options(const MultiHeadAttention<T>& layer, const MultiHeadOptions<T>& options,
                                    const Tensor<T, 1>& zeros) {
@@ -52,7 +52,7 @@ HeadPath<T> k_path(const MultiHeadAttention<T>& layer, const MultiHeadInput<T>& 
                           x.x_k.shape(1))};
 }
 
-// q [B, Sq, H, D], k [B, Skv, Hkv, D] and v [B, Skv, Hkv, Dv] of the tokens that are given.
+// Computes q [B, Sq, H, D], k [B, Skv, Hkv, D] and v [B, Skv, Hkv, Dv] of those of x_q, x_k and x_v that are given.
 template <class T>
 void project_tokens(const MultiHeadAttention<T>& layer, const MultiHeadInput<T>& x, const MultiHeadOptions<T>& options,
                     MultiHeadActivations<T>& act) {
@@ -76,7 +76,7 @@ ExtraKey<T> extra_key(const MultiHeadAttention<T>& layer, const AttentionOptions
   return {layer.parameters().bias_k, layer.parameters().bias_v, layer.heads().kv_head_of, *a.scale};
 }
 
-// The heads' attention: rows.out, row_max, row_sum and probs are written.
+// Attention of all heads: writes rows.out, row_max, row_sum and probs.
 template <class T>
 void attend(const MultiHeadAttention<T>& layer, TensorView<const T, 4> q, const InputView<4>& k, const InputView<4>& v,
             const ExtraKeyRows<T>& rows, const AttentionOptions& a) {
@@ -95,7 +95,7 @@ void attend_to_cache(const MultiHeadAttention<T>& layer, TensorView<const T, 4> 
   attend<T>(layer, q, view.k, view.v, rows, a);
 }
 
-// Appends the new tokens and attends to all; where a ring must let tokens go, in steps of one token.
+// Appends the new tokens, then attends to all. If a ring must evict tokens, this happens in steps of one token.
 template <class T>
 void append_and_attend(const MultiHeadAttention<T>& layer, const MultiHeadActivations<T>& act, KvCache& cache,
                        const ExtraKeyRows<T>& rows, const AttentionOptions& options) {
@@ -122,7 +122,7 @@ void append_and_attend(const MultiHeadAttention<T>& layer, const MultiHeadActiva
   }
 }
 
-// [B, S, H*Dv] of gate[h] * head[h]; the heads themselves without gates.
+// gate[h] * head[h] as [B, S, H*Dv]; the heads themselves if there are no gates.
 template <class T>
 Tensor<T, 4> gated(const Tensor<T, 4>& heads, TensorView<const T, 1> gates) {
   Tensor<T, 4> result = heads.clone();
@@ -173,7 +173,7 @@ struct AttentionInputGradients {
   Tensor<T, 4> dq, dk, dv;  // of q [B, Sq, H, D], k [B, Skv, Hkv, D], v [B, Skv, Hkv, Dv]
 };
 
-// From dheads [B, Sq, H, Dv] to q, k, v, and to what else takes part in the scores.
+// From dheads [B, Sq, H, Dv] to the gradients of q, k, v, and of bias, slopes, sinks and the extra key.
 template <class T>
 AttentionInputGradients<T> attend_backward(const MultiHeadAttention<T>& layer, const MultiHeadActivations<T>& act,
                                            const Tensor<T, 4>& dheads, const AttentionOptions& a,
@@ -233,7 +233,7 @@ void MultiHeadAttention<T>::forward(const MultiHeadInput<T>& input, const MultiH
   const Tensor<T, 1> zeros({num_heads});
   const AttentionOptions a = attention_options(*this, options, zeros);
   if (num_heads == 0) {
-    // nothing was left to attend: y is b_o
+    // no head remains: y is b_o
   } else if (options.cache && options.append_to_cache) {
     append_and_attend(*this, act, *options.cache, rows, a);
   } else if (options.cache) {

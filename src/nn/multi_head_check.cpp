@@ -10,7 +10,7 @@ GotShape text(const std::array<index_t, R>& shape) {
   return {shape.data(), static_cast<int>(R)};
 }
 
-// An absent view passes; `rule` says the shape in words.
+// An absent view passes. `rule` states the shape in words.
 template <class T, int R>
 void check_shape(const char* function, const TensorView<T, R>& view, const char* name,
                  const typename TensorView<T, R>::Extents& expected, const char* rule) {
@@ -41,7 +41,7 @@ void check_input(const char* function, const MultiHeadExtents& e, const MultiHea
   require(bool(x.x_q), function, "x_q must be given");
   require(x.x_q.shape(2) == e.d_model, function, "x_q's last axis must be d_model",
           {{"x_q", text(x.x_q.shape())}, {"d_model", e.d_model}});
-  if (!x.x_k) return;  // the cache alone is read
+  if (!x.x_k) return;  // only the cache is read
   check_keys(function, e, x.x_k, x.x_v);
   require(x.x_k.shape(0) == x.x_q.shape(0), function, "x_q and x_k must have one batch",
           {{"x_q", text(x.x_q.shape())}, {"x_k", text(x.x_k.shape())}});
@@ -88,7 +88,7 @@ void check_cache(const char* function, const MultiHeadAttention<T>& layer, const
                             "its angles change with the length, those of cached keys would be stale");
 }
 
-// An append of all tokens of x_q that attention then reads.
+// The case in which the tokens of x_q are appended and attention then reads the cache.
 template <class T>
 void check_append(const char* function, TensorView<const T, 3> x_q, const MultiHeadOutput<T>& output,
                   const MultiHeadOptions<T>& options) {

@@ -1,11 +1,11 @@
-// What a call of MultiHeadAttention must fulfil before anything is written.
+// Checks of the arguments of MultiHeadAttention, before anything is written.
 #pragma once
 
 #include "multihead/nn/multi_head_attention.hpp"
 
 namespace multihead::nn {
 
-/// Input with what was left out filled in: x_k from x_q, x_v from x_k.
+/// The input with absent views replaced: x_k by x_q, x_v by x_k.
 template <class T>
 MultiHeadInput<T> complete(const MultiHeadInput<T>& input, const MultiHeadOptions<T>& options);
 

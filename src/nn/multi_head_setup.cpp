@@ -1,4 +1,4 @@
-// How a MultiHeadAttention is made, looked into head by head, and made smaller.
+// MultiHeadAttention: construction, initialization, views of single heads, removal of heads.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -39,7 +39,7 @@ MultiHeadExtents designed_extents(const MultiHeadConfig& c) {
   require(c.dropout >= 0 && c.dropout <= 1, function, "dropout must be in [0, 1]", {{"dropout", c.dropout}});
   require(!(c.sinks && c.zero_attn), function, "sinks and zero_attn must not go together", {},
           "zero_attn is a sink of logit 0");
-  if (c.rope) Rope(*c.rope, e.head_dim);  // checks it
+  if (c.rope) Rope(*c.rope, e.head_dim);  // throws if it is invalid
   return e;
 }
 
@@ -102,7 +102,7 @@ double uniform(std::uint64_t seed, std::uint64_t n) {
   return static_cast<double>(splitmix64(seed + n * kSplitMix64Step) >> 11) * 0x1p-52 - 1.0;
 }
 
-// The part of `x` along `axis` that belongs to the blocks `kept`, each `width` long.
+// The entries of `x` along `axis` that belong to the blocks in `kept`, each of length `width`.
 template <class T, int R>
 void keep_blocks(Tensor<T, R>& x, int axis, const std::vector<index_t>& kept, index_t width) {
   if (!x.data()) return;
@@ -120,7 +120,7 @@ void keep_blocks(Tensor<T, R>& x, int axis, const std::vector<index_t>& kept, in
   x = std::move(result);
 }
 
-// View of an absent parameter: absent. Else entries [begin, end) of one axis.
+// Entries [begin, end) along one axis; absent for a parameter without data.
 template <class T, int R>
 TensorView<T, R> part(TensorView<T, R> view, int axis, index_t begin, index_t end) {
   return view.data() ? view.slice(axis, begin, end) : TensorView<T, R>();

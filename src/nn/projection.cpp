@@ -9,7 +9,7 @@
 namespace multihead::nn {
 namespace {
 
-// All tokens as the rows of one matrix, where the strides allow it; else one matrix a sequence.
+// All tokens as the rows of one matrix if the strides allow it, otherwise one matrix per sequence.
 template <class T>
 bool is_one_matrix(TensorView<T, 3> x) {
   return x.shape(0) == 1 || x.stride(0) == x.shape(1) * x.stride(1);
@@ -20,7 +20,7 @@ TensorView<T, 2> as_matrix(TensorView<T, 3> x) {
   return {x.data(), {x.shape(0) * x.shape(1), x.shape(2)}, {x.stride(1), x.stride(2)}};
 }
 
-// Calls run(a, c) with the token rows of both: once, or once a sequence.
+// Calls run(a, c) with the token rows of both, once or once per sequence.
 template <class A, class C, class Run>
 void for_rows(TensorView<A, 3> a, TensorView<C, 3> c, Run&& run) {
   if (is_one_matrix(a) && is_one_matrix(c)) return run(as_matrix(a), as_matrix(c));

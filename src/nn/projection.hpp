@@ -10,7 +10,7 @@
 
 namespace multihead::nn {
 
-/// An absent view where the tensor has no data.
+/// A view of the tensor; absent if the tensor has no data.
 template <class T, int R>
 TensorView<const T, R> view_of(const Tensor<T, R>& tensor) {
   return tensor.data() ? tensor.view() : TensorView<const T, R>();
@@ -26,7 +26,7 @@ struct Projection {
   const PackedMatrix<T>& packed;  ///< w, or empty
 };
 
-/// Those of the same tokens that follow one another are computed together.
+/// Consecutive projections of the same tokens are computed together.
 template <class T>
 void project(std::span<const Projection<T>> projections, Executor* threads);
 

@@ -1,4 +1,4 @@
-// Where each sequence's queries lie, for the parts of the layer that treat rows one by one.
+// Where the queries of each sequence are, for the parts of the layer that handle rows one by one.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ void for_each_sequence(const AttentionOptions& options, index_t batch, index_t s
   for (index_t b = 0; b < batch; ++b) visit(QueryRows{b, b, 0, lengths ? lengths(b) : seqlen_q});
 }
 
-/// Sequences: the packed ones, or the batch.
+/// Number of sequences: of the packed ones, or the batch.
 inline index_t num_sequences(const AttentionOptions& options, index_t batch) {
   const auto& cu = options.packed.cu_seqlens_q;
   return cu ? std::max<index_t>(cu.shape(0) - 1, 0) : batch;

@@ -18,7 +18,7 @@ double ntk_base(double base, double stretch, index_t rotary_dim) {
   return base * std::pow(stretch, static_cast<double>(rotary_dim) / static_cast<double>(rotary_dim - 2));
 }
 
-// Peng et al. 2023: the pair whose angle makes `turns` full turns over the trained length.
+// Peng et al. 2023: the pair whose angle makes `turns` full rotations over original_max_position.
 double yarn_pair(double turns, const RopeConfig& c, index_t rotary_dim) {
   const double length = static_cast<double>(c.original_max_position);
   return static_cast<double>(rotary_dim) * std::log(length / (turns * 2 * std::numbers::pi)) / (2 * std::log(c.base));
@@ -65,7 +65,7 @@ void check_rotation(const char* function, TensorView<const T, 4> x, TensorView<T
            {"sin stride", angles.sin.stride(2)}});
 }
 
-// One head of one token. sign = 1 turns forward, -1 back.
+// One head of one token. sign = 1 rotates forward, -1 back.
 template <class T>
 void rotate(const T* x, T* y, const T* cos, const T* sin, T sign, index_t half, index_t head_dim, RopePairing pairing) {
   const index_t step = pairing == RopePairing::interleaved ? 2 : 1;

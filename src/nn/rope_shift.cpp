@@ -6,7 +6,7 @@
 
 namespace multihead::nn {
 
-// The attention factor is in the keys already: this is a pure turn.
+// The attention factor is in the keys already, so this is a pure rotation.
 void rope_shift(const Rope& rope, KvCache& cache, index_t sequence, index_t begin, index_t delta) {
   const index_t length = cache.length(sequence), head_dim = cache.shape().head_dim;
   require(begin >= 0 && begin <= length, "rope_shift", "begin must be in [0, the length]",

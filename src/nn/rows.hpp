@@ -1,4 +1,4 @@
-// Work on the rows of [n, features] views: shape checks, and rows shared out to threads.
+// Work on the rows of [n, features] views: shape checks, and the distribution of rows over threads.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,14 @@ GotShape text_of(const TensorView<T, R>& view) {
   return view ? GotShape(view.shape().data(), R) : GotShape();
 }
 
-/// Whether the rows of a view lie in one piece each.
+/// Whether each row of a view is contiguous.
 template <class T>
 bool has_contiguous_rows(const TensorView<T, 2>& view) {
   return view.shape(1) <= 1 || view.stride(1) == 1;
 }
 
-/// Calls work(begin, end) for blocks of [0, count). What a block is depends on `count` and `per_task` alone, so sums
-/// inside blocks are the same for any number of threads.
+/// Calls work(begin, end) for blocks of [0, count). Blocks depend only on `count` and `per_task`, so sums over a block
+/// are the same for any number of threads.
 template <class Work>
 void for_blocks(Executor* threads, index_t count, index_t per_task, const Work& work) {
   const index_t num_tasks = ceil_div(count, per_task);

@@ -1,8 +1,9 @@
-// The projection product. One matrix is packed into panels of lanes, the rows of the other are broadcast against them.
+// Matrix products as in projections. One matrix is packed into panels of lanes, and elements of the other are
+// broadcast.
 //
-// Packed is the one that makes less traffic: b, whose results then leave as they are; or, where tokens are few, a,
-// whose results are turned on their way out. What was packed before goes to multiply_packed. Whichever way, an element
-// of c is one sum in order of k.
+// The matrix is packed that causes less memory traffic: b, or, if there are few tokens, a, in which case results are
+// transposed when they are stored. Products with matrices that were packed before go to multiply_packed. In all cases
+// an element of c is one sum in the order of k.
 
 #include "multihead/matmul.hpp"
 
@@ -20,8 +21,8 @@ namespace multihead {
 namespace {
 
 // Measured in docs/ladder.md, "Layer and projections".
-constexpr index_t kPackedBytes = 256 * 1024;  // panels that are packed at a time: half an L2
-constexpr index_t kRowsPerTask = 48;          // rows that meet these panels while they lie in the caches
+constexpr index_t kPackedBytes = 256 * 1024;  // panels that are packed at a time: half of an L2 cache
+constexpr index_t kRowsPerTask = 48;          // rows that are multiplied with these panels at a time
 constexpr double kWorthThreads = 2e6;         // flops: about 20 microseconds
 
 template <class T>
@@ -42,14 +43,14 @@ void check(const TensorView<const T, 2>& a, const MatmulPart<T>& part) {
           {{"packed", GotShape(got, 2)}, {"b", text(b)}});
 }
 
-/// Whether a part is packed, and for the kernels at hand.
+/// Whether b of a part is packed for the vector width of the kernels in use.
 template <class T>
 bool is_packed(const kernels::Table<T>& kernel, const MatmulPart<T>& part) {
   return part.packed != nullptr && *part.packed && part.packed->vector_lanes() == kernel.vector_lanes;
 }
 
-/// Products whose packed side is `lanes` [num_lanes, k]: a, met by the rows of each part's b; or b of the only part,
-/// met by the rows of a.
+/// Products whose packed matrix is `lanes` [num_lanes, k]: a, multiplied with the rows of b of each part; or b of the
+/// only part, multiplied with the rows of a.
 template <class T>
 class PackingProduct {
  public:
@@ -88,7 +89,7 @@ class PackingProduct {
     const MatmulPart<T>* part;
     index_t row;
   };
-  /// Panels [first, last) at depth [k, k + depth), and where they are packed.
+  /// Panels [first, last), columns [k, k + depth), and the memory they are packed in.
   struct Range {
     index_t first, last, k, depth;
     T* packed;
@@ -153,10 +154,10 @@ class PackingProduct {
   const TensorView<const T, 2> lanes_;
   Executor* const threads_;
   const Panels panels_;
-  std::vector<Block> blocks_;  // rows that meet the panels, in order
+  std::vector<Block> blocks_;  // rows that are multiplied with the panels, in order
 };
 
-/// Parts of which none is packed.
+/// Products of parts none of which is packed.
 template <class T>
 void multiply(const TensorView<const T, 2>& a, std::span<const MatmulPart<T>> parts, bool accumulate,
               Executor* threads) {

@@ -1,5 +1,5 @@
-// A packed matrix lies in the lanes, panel after panel; the rows of the other are broadcast against them and results
-// leave as rows. Panels pass by a block of rows that stays in the L2, each asking for the next.
+// Products with a packed matrix: its panels fill the lanes, elements of the other matrix are broadcast, and results are
+// stored as rows. Panels are streamed past a block of rows that stays in the L2 cache, and each prefetches the next.
 
 #include "multihead/packed_matrix.hpp"
 
@@ -14,7 +14,7 @@
 namespace multihead {
 namespace {
 
-constexpr index_t kRowsBytes = 256 * 1024;  // a block of rows: half an L2 (docs/ladder.md)
+constexpr index_t kRowsBytes = 256 * 1024;  // a block of rows: half of an L2 cache (docs/ladder.md)
 
 template <class T>
 Panels panels_of(const kernels::Table<T>& kernel, index_t num_rows) {
@@ -28,7 +28,7 @@ struct Strip {
   index_t first, last;
 };
 
-/// The panels of all parts in about `count` strips.
+/// Divides the panels of all parts into about `count` strips.
 template <class T>
 std::vector<Strip<T>> strips_of(const kernels::Table<T>& kernel, std::span<const MatmulPart<T>> parts, index_t count) {
   const auto panels_in = [&](const MatmulPart<T>& part) { return panels_of(kernel, part.packed->rows()).count; };
@@ -45,7 +45,7 @@ std::vector<Strip<T>> strips_of(const kernels::Table<T>& kernel, std::span<const
   return strips;
 }
 
-/// Rows in equal blocks, of whole register blocks on any target.
+/// Divides rows into equal blocks, which are whole register blocks on any target.
 template <class T>
 index_t rows_per_block(index_t num_rows, index_t depth) {
   constexpr index_t kWhole = 8;

@@ -1,4 +1,4 @@
-// How the rows of a matrix are shared out to panels of lanes, and products to tasks.
+// The division of the rows of a matrix into panels of lanes, and of products into tasks.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@ namespace multihead {
 
 // Measured in docs/ladder.md, "Layer and projections".
 constexpr index_t kPanelDepth = 1536;  // k of a panel at a time: 24 x 1536 f32 are 144 KB, read in order from the L2
-constexpr index_t kProductTasksPerWorker = 8;  // few enough to be long, enough to end together
+constexpr index_t kProductTasksPerWorker = 8;  // few, so that each is long, but enough to end together
 
-/// The lanes in whole vectors, shared out evenly to panels of up to three: no panel of one vector where two of two do.
+/// Divides lanes evenly into panels of one to three whole vectors: four vectors become 2 + 2, not 3 + 1.
 struct Panels {
   index_t vectors, vector_lanes, count;
 

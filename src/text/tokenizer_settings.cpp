@@ -22,7 +22,7 @@ constexpr std::string_view kBertTypes[] = {"bert",      "distilbert",  "electra"
                                            "retribert", "squeezebert", "layoutlm", "lxmert"};
 
 constexpr Setting kHarmless[] = {
-    {"auto_map", "{}"},  // code of the model's own
+    {"auto_map", "{}"},  // custom code of the model
     {"fast_tokenizer_files", R"([] ["tokenizer.json"])"},
     {"init_inputs", "[]"},
     {"do_basic_tokenize", "true"},
