@@ -1,4 +1,4 @@
-// What the snippets of headers and documents speak of without declaring it.
+// Declarations that the snippets of headers and documents use without containing them.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 
 #include "multihead/encoder.hpp"
 #include "multihead/lens.hpp"
+#include "multihead/lens/observe.hpp"
 #include "multihead/multihead.hpp"
 #include "multihead/report.hpp"
 #include "multihead/safetensors.hpp"
@@ -21,6 +22,7 @@
 
 using namespace multihead;
 using namespace multihead::nn;
+using multihead::lens::observe;
 
 extern const index_t B, H, Hkv, S, Sq, Skv, D, Dv, rows, columns;
 extern float *pointer, *qkv, *out_data;
@@ -36,3 +38,7 @@ extern Tensor<float, 1> designed_slopes;
 extern Tensor<float, 4> designed_bias;
 extern MultiHeadInput<float> input;
 extern MultiHeadOutput<float> output;
+extern const Encoder encoder;
+extern const lens::Corpus corpus;
+extern const lens::Observer roles, products;
+extern Threads threads;

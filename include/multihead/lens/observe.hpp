@@ -3,7 +3,7 @@
 // The model runs on a batch of a few segments at a time. Its captured results are passed to every observer and then
 // freed, so that memory does not grow with the number of segments.
 //
-//   observe(encoder, corpus.segments, {{roles, products}}, {.threads = pool});
+//   observe(encoder, corpus.segments, {{roles, products}}, {.threads = &threads});
 #pragma once
 
 #include <functional>
