@@ -1,6 +1,7 @@
 #include "multihead/nn/linear.hpp"
 
 #include "multihead/matmul.hpp"
+#include "nn/row_sums.hpp"
 #include "nn/rows.hpp"
 
 namespace multihead::nn {
@@ -34,9 +35,7 @@ void Linear<T>::backward(TensorView<const T, 2> x, TensorView<const T, 2> dy, Te
   if (dx) matmul(dy, weight.view().permute({1, 0}), dx, {.threads = threads});
   if (gradients == nullptr) return;
   matmul(dy.permute({1, 0}), x.permute({1, 0}), gradients->weight, {.accumulate = true, .threads = threads});
-  if (bias.data()) {
-    add_column_sums(threads, dy.shape(0), gradients->bias.view(), [&](index_t n, index_t j) { return dy(n, j); });
-  }
+  if (bias.data()) add_rows<T>(dy, gradients->bias.view(), threads);
 }
 
 template struct Linear<float>;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "multihead/matmul.hpp"
+#include "nn/row_sums.hpp"
 #include "nn/rows.hpp"
 
 namespace multihead::nn {
@@ -63,9 +64,13 @@ void project_backward(TensorView<const T, 3> x, const Tensor<T, 2>& w, TensorVie
     });
   }
   if (gradients.db && gradients.db->data()) {
-    const index_t seqlen = dy.shape(1);
-    add_column_sums(threads, dy.shape(0) * seqlen, gradients.db->view(),
-                    [&](index_t n, index_t j) { return dy(n / seqlen, n % seqlen, j); });
+    if (is_one_matrix(dy)) {
+      add_rows<T>(as_matrix(dy), gradients.db->view(), threads);
+    } else {
+      const index_t seqlen = dy.shape(1);
+      add_column_sums(threads, dy.shape(0) * seqlen, gradients.db->view(),
+                      [&](index_t n, index_t j) { return dy(n / seqlen, n % seqlen, j); });
+    }
   }
 }
 
