@@ -1,9 +1,10 @@
-// Feed-forward network: y = down(activation(up(x))), for each token independently.
+// Feed-forward network: y = down(dropout(activation(up(x)))), for each token independently.
 #pragma once
 
 #include <string>
 
 #include "multihead/nn/activation.hpp"
+#include "multihead/nn/dropout.hpp"
 #include "multihead/nn/linear.hpp"
 
 namespace multihead::nn {
@@ -32,16 +33,18 @@ struct MULTIHEAD_API FeedForward {
 
   /// @param x  [n, features], last axis contiguous
   /// @param y  [n, features], last axis contiguous; overwritten; must not overlap x
+  /// @param dropout  of the rows of x, on what the activation gives; needs `activations` unless its probability is 0
   /// @throws ShapeError  before anything is written
   /// Memory  hidden_features numbers for each token of a block; for each token of x if `activations` are stored.
   void forward(TensorView<const T, 2> x, TensorView<T, 2> y, Executor* threads = nullptr,
-               FeedForwardActivations<T>* activations = nullptr) const;
+               FeedForwardActivations<T>* activations = nullptr, const RowDropout& dropout = {}) const;
 
-  /// @param activations  as filled by the forward of this x
+  /// @param activations  as filled by the forward of this x, with the same dropout
   /// @param dx           [n, features]; overwritten; absent = not computed
   /// @param gradients    added to; null = not computed
   void backward(TensorView<const T, 2> x, const FeedForwardActivations<T>& activations, TensorView<const T, 2> dy,
-                TensorView<T, 2> dx, FeedForward* gradients, Executor* threads = nullptr) const;
+                TensorView<T, 2> dx, FeedForward* gradients, Executor* threads = nullptr,
+                const RowDropout& dropout = {}) const;
 
   /// visit(name, tensor) for each parameter, in this order.
   template <class Visit>
