@@ -1,9 +1,11 @@
 #include "multihead/nn/activation.hpp"
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "kernels/elementwise.hpp"
+#include "kernels/training.hpp"
 #include "nn/rows.hpp"
 
 namespace multihead::nn {
@@ -72,6 +74,27 @@ struct GeluTanh {
   }
 };
 
+// 1 / (1 + e^-x), without an overflow of the power
+template <class T>
+T sigmoid(T x) {
+  const T small = std::exp(x < T{0} ? x : -x);
+  return (x < T{0} ? small : T{1}) / (1 + small);
+}
+
+struct Silu {
+  template <class T>
+  static T value(T x) {
+    return x < -std::numeric_limits<T>::max() ? T{0} : x * sigmoid(x);
+  }
+  template <class T>
+  static T slope(T x) {
+    constexpr T kVanishes = 800;  // e^-x is 0 in double precision too
+    const T u = x > kVanishes ? kVanishes : x < -kVanishes ? -kVanishes : x;
+    const T s = sigmoid(u);
+    return s * (1 + u * (1 - s));
+  }
+};
+
 // Calls work(F{}) with the type F that holds the functions of the activation.
 template <class Work>
 void dispatch(Activation activation, const Work& work) {
@@ -79,6 +102,7 @@ void dispatch(Activation activation, const Work& work) {
     case Activation::relu: return work(Relu{});
     case Activation::gelu: return work(Gelu{});
     case Activation::gelu_tanh: return work(GeluTanh{});
+    case Activation::silu: return work(Silu{});
   }
 }
 
@@ -96,7 +120,9 @@ void activation_forward(Activation activation, TensorView<const T, 2> x, TensorV
   dispatch(activation, [&]<class F>(F) {
     for_blocks(threads, x.shape(0), kRowsPerTask, [&](index_t begin, index_t end) {
       for (index_t n = begin; n < end; ++n) {
-        if constexpr (std::is_same_v<T, float>) {
+        if constexpr (std::is_same_v<T, float> && std::is_same_v<F, Silu>) {
+          kernels::training().silu(&x(n, 0), &y(n, 0), x.shape(1));
+        } else if constexpr (std::is_same_v<T, float>) {
           (kernels::elementwise().*F::kKernel)(&x(n, 0), &y(n, 0), x.shape(1));
         } else {
           for (index_t j = 0; j < x.shape(1); ++j) y(n, j) = F::value(x(n, j));
@@ -115,7 +141,13 @@ void activation_backward(Activation activation, TensorView<const T, 2> x, Tensor
   dispatch(activation, [&]<class F>(F) {
     for_blocks(threads, x.shape(0), kRowsPerTask, [&](index_t begin, index_t end) {
       for (index_t n = begin; n < end; ++n) {
-        for (index_t j = 0; j < x.shape(1); ++j) dx(n, j) = dy(n, j) * F::slope(x(n, j));
+        if constexpr (std::is_same_v<T, float> && std::is_same_v<F, Relu>) {
+          kernels::training().relu_backward(&x(n, 0), &dy(n, 0), &dx(n, 0), x.shape(1));
+        } else if constexpr (std::is_same_v<T, float> && std::is_same_v<F, Silu>) {
+          kernels::training().silu_backward(&x(n, 0), &dy(n, 0), &dx(n, 0), x.shape(1));
+        } else {
+          for (index_t j = 0; j < x.shape(1); ++j) dx(n, j) = dy(n, j) * F::slope(x(n, j));
+        }
       }
     });
   });

@@ -3,6 +3,7 @@
 //   relu(x)      = max(x, 0)
 //   gelu(x)      = x * Phi(x) = x/2 * (1 + erf(x / sqrt(2)))                          Hendrycks & Gimpel 2016
 //   gelu_tanh(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))                  approximation of the same paper
+//   silu(x)      = x / (1 + exp(-x))                                                  Elfwing, Uchibe & Doya 2017
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace multihead::nn {
 
-enum class Activation : std::uint8_t { relu, gelu, gelu_tanh };
+enum class Activation : std::uint8_t { relu, gelu, gelu_tanh, silu };
 
 /// T is float or double.
 /// @param x  [n, features], last axis contiguous
