@@ -16,5 +16,5 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 configure_package_config_file(cmake/multihead-config.cmake.in multihead-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(multihead-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/multihead-config.cmake
-              ${CMAKE_CURRENT_BINARY_DIR}/multihead-config-version.cmake
+              ${CMAKE_CURRENT_BINARY_DIR}/multihead-config-version.cmake cmake/FindSentencePiece.cmake
         DESTINATION ${package_dir})

@@ -19,7 +19,7 @@ LEVELS = [
     ["nn", "io"],
     ["text"],
     ["models", "onnx"],
-    ["lens"],
+    ["lens", "train"],
     ["report"],
 ]
 LEVEL = {folder: level for level, row in enumerate(LEVELS) for folder in row}
@@ -50,6 +50,8 @@ LIBRARIES = {
     "nlohmann": TOOLS | {"cli"},
     "unicode": {"text", "cli"},
     "zlib.h": {"report"},
+    "sentencepiece_processor.h": {"train"},
+    "sentencepiece_trainer.h": {"train"},
     "CLI": {"cli"},
     "immintrin.h": {"kernels"},
     "arm_neon.h": {"kernels"},

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the built tree, moves it, and builds and runs another project on it: install_test.sh SOURCE BUILD CASE
 #   models       everything, used with find_package(multihead COMPONENTS models)
-#   onnx         everything, used with find_package(multihead COMPONENTS onnx): fmt, JSON, ICU and zlib are not looked for
+#   onnx         everything, used with find_package(multihead COMPONENTS onnx): fmt, JSON, ICU, zlib and SentencePiece are not looked for
 #   engine       everything, used with find_package(multihead): the same
 #   engine_only  MULTIHEAD_BUILD_TOOLS=OFF, configured and used where Highway is the only library that can be found
 set -eu
@@ -17,7 +17,7 @@ of_cache() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 set -- -G Ninja "-DCMAKE_BUILD_TYPE=$(of_cache CMAKE_BUILD_TYPE)" "-DCMAKE_CXX_COMPILER=$(of_cache CMAKE_CXX_COMPILER)" \
   "-DCMAKE_CXX_FLAGS=$(of_cache CMAKE_CXX_FLAGS)"
 if [ "$case" != models ]; then
-  for package in fmt nlohmann_json ICU ZLIB CLI11 GTest; do set -- "$@" "-DCMAKE_DISABLE_FIND_PACKAGE_$package=ON"; done
+  for package in fmt nlohmann_json ICU ZLIB SentencePiece CLI11 GTest; do set -- "$@" "-DCMAKE_DISABLE_FIND_PACKAGE_$package=ON"; done
 fi
 
 installed=$build
