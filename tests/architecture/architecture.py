@@ -52,6 +52,7 @@ LIBRARIES = {
     "zlib.h": {"report"},
     "sentencepiece_processor.h": {"train"},
     "sentencepiece_trainer.h": {"train"},
+    "Eigen": {"lens"},
     "CLI": {"cli"},
     "immintrin.h": {"kernels"},
     "arm_neon.h": {"kernels"},
