@@ -27,13 +27,13 @@ struct Explanation {
   Tensor<float, 3> x;                           ///< [1, n, E]
   nn::MultiHeadActivations<float> activations;  ///< q, k [1, n, H, D], v and heads [1, n, H, Dv]
   Tensor<float, 3> y;                           ///< [1, n, E]
-  index_t head = 0;                             ///< whose numbers are printed, counted among those the layer has
+  index_t head = 0;                             ///< index within the layer; its numbers are printed
   Tensor<float, 2> scores = {};                 ///< [min(n, kMostShown), n] of `head`, scaled
   Tensor<float, 2> probs = {};                  ///< likewise
   std::vector<Check> checks = {};
 
   index_t num_tokens() const { return x.shape(1); }
-  /// Head h as designed: the number that people see and give.
+  /// The original number of head h, which is shown and which flags take.
   index_t designed_head(index_t h) const { return layer.heads().original_heads[static_cast<std::size_t>(h)]; }
 };
 

@@ -130,8 +130,8 @@ std::vector<HeadStatistics> statistics_of(const ModelRun& run, const ReportToken
   return heads;
 }
 
-/// The head that looks most surely at tokens beyond its neighbours, among those that the flags leave; the first where
-/// there are no such tokens.
+/// The head with the largest confidence on tokens beyond its neighbours, among those that the flags select; the first
+/// of them where the text has no such tokens.
 const HeadStatistics& head_to_show(const std::vector<HeadStatistics>& heads, const Flags& flags) {
   const HeadStatistics* best = nullptr;
   for (const HeadStatistics& each : heads) {

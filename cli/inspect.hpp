@@ -14,8 +14,8 @@ namespace multihead::cli {
 
 struct HeadStatistics {
   index_t layer = 0;
-  index_t head = 0;    ///< counted among those that the layer still has
-  index_t number = 0;  ///< as designed: the one that people see and give
+  index_t head = 0;    ///< index within the layer
+  index_t number = 0;  ///< original number, which is shown and which flags take
   lens::HeadSummary summary;
   std::vector<double> offsets;               ///< lens::offset_profile, kOffsetReach to both sides
   std::optional<double> distant_confidence;  ///< lens::confidence at kDistant

@@ -1,5 +1,5 @@
-// ONNX Attention on the core: no mask is built. A key that a short attn_mask does not reach is cut off, the other rules
-// are options of attention_forward with the diagonal at explicit offsets.
+// ONNX Attention by attention_forward, without building a mask: keys beyond a short attn_mask are cut off, the other
+// rules are options of attention_forward, with the diagonal at explicit offsets.
 #include "multihead/attention.hpp"
 
 #include <cstring>

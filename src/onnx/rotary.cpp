@@ -1,5 +1,5 @@
-// ONNX RotaryEmbedding on the layer's own rotation: the rows of the caches that the tokens need are gathered, then
-// turned.
+// ONNX RotaryEmbedding by the rotation of the layer: the rows of the caches that the tokens need are gathered, then the
+// features are rotated.
 #include "core/require.hpp"
 #include "multihead/nn/rope.hpp"
 #include "multihead/onnx/operators.hpp"

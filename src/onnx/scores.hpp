@@ -6,7 +6,7 @@
 
 namespace multihead {
 
-/// A mask as the core takes it: bool as it is, numbers in the computing type C; `buffer` owns what had to be converted.
+/// A mask as attention_forward takes it: bool unchanged, numbers in the computing type C; `buffer` owns converted ones.
 template <class C>
 BroadcastView core_mask(const OnnxView4& mask, Tensor<C, 4>& buffer) {
   BroadcastView result;

@@ -1,4 +1,4 @@
-// Text of strangers inside html and inside a script element.
+// Untrusted text inside HTML and inside a script element.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,9 +1,8 @@
 // Sentences with their dependency trees, from a file in CoNLL-U (universaldependencies.org/format.html).
 //
 // Of the ten columns of a word ID, FORM, HEAD, DEPREL and the SpaceAfter of MISC are read. The text is put together
-// from the forms, a space after each unless SpaceAfter=No. Ranges ("3-4") are one piece of text for several words;
-// empty nodes
-// ("8.1") are passed over.
+// from the forms, a space after each unless SpaceAfter=No. A range ("3-4") is one piece of text for several words; an
+// empty node ("8.1") is passed over.
 #pragma once
 
 #include <optional>

@@ -1,8 +1,10 @@
 // Heads that follow a dependency relation: from a word to the word it depends on, or back.
 //
-//   word map  W[u,v] = mean over pieces i of u of  sum over pieces j of v of A[i,j]        (Clark et al. 2019, section
-//   4) guess     the word v != u with the largest W[u,v]; special tokens are no words accuracy  share of instances
-//   whose guess is right; baseline: u + k, for the best k
+//   word map   W[u,v] = mean over pieces i of u of  sum over pieces j of v of A[i,j]     Clark et al. 2019, section 4
+//
+//   guess      the word v != u with the largest W[u,v]; special tokens are no words
+//
+//   accuracy   share of instances whose guess is right; baseline: u + k, for the best k
 //
 // The head and k are chosen on the sentences with even numbers, from 0, and judged on the others: the best of many
 // heads is flattered by the sentences it was chosen on.

@@ -17,8 +17,8 @@ namespace multihead::lens {
 
 struct EncoderHead {
   index_t layer = 0;
-  index_t head = 0;    ///< counted among those that the layer still has
-  index_t number = 0;  ///< in the layer as designed
+  index_t head = 0;    ///< index within the layer
+  index_t number = 0;  ///< original number: in the layer as designed
   HeadRoles roles;
   std::optional<double> variability = {};  ///< none with fewer than two segments of one length
 };
