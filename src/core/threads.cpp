@@ -146,6 +146,7 @@ class Threads::Impl {
 
  private:
   static constexpr index_t kMaxTasks = index_t{1} << 31;
+  static constexpr std::uint32_t kAsleep = 1;  // in news_: a worker sleeps, or is about to
 
   void share(Job& job) {
     job_ = &job;
@@ -182,21 +183,35 @@ class Threads::Impl {
     }
   }
 
-  // Notified workers no longer count as asleep: until they run, further jobs make no system call for them.
+  // The next number, and the end of kAsleep, in one step: a worker that goes to sleep in between would be woken while
+  // the number it sleeps on is still there, sleep on, and be counted as awake. Until notified workers run, further jobs
+  // make no system call for them.
   void tell_workers() {
-    news_.fetch_add(1);
-    if (sleepers_.load() != 0 && sleepers_.exchange(0) != 0) news_.notify_all();
+    std::uint32_t before = news_.load();
+    while (!news_.compare_exchange_weak(before, (before | kAsleep) + 1)) {
+    }
+    if ((before & kAsleep) != 0) news_.notify_all();
+  }
+
+  std::uint32_t news() const { return news_.load() & ~kAsleep; }
+
+  // Until there is other news than `seen`.
+  void sleep(std::uint32_t seen) {
+    std::uint32_t now = news_.load();
+    while ((now & ~kAsleep) == seen) {
+      if (now == seen && !news_.compare_exchange_weak(now, seen | kAsleep)) continue;
+      news_.wait(seen | kAsleep);
+      now = news_.load();
+    }
   }
 
   void work(int worker) {
     while (true) {
-      // Read before taking tasks: a job that opens in between then changes news_, and this worker does not sleep.
-      const std::uint32_t seen = news_.load();
+      // Read before taking tasks: a job that opens in between is news, and this worker does not sleep.
+      const std::uint32_t seen = news();
       if (stop_.load()) return;
       take_tasks(worker);
-      if (poll([&] { return news_.load(std::memory_order_acquire) != seen; }, kSpinTime, pause)) continue;
-      sleepers_.fetch_add(1);
-      news_.wait(seen);
+      if (!poll([&] { return news() != seen; }, kSpinTime, pause)) sleep(seen);
     }
   }
 
@@ -207,8 +222,7 @@ class Threads::Impl {
 
   alignas(64) std::atomic<std::uint64_t> tickets_{0};
   alignas(64) std::atomic<std::uint32_t> done_{0};
-  alignas(64) std::atomic<std::uint32_t> news_{0};  // counts opened jobs, and the shutdown
-  std::atomic<int> sleepers_{0};                    // workers that went to sleep since the last notification
+  alignas(64) std::atomic<std::uint32_t> news_{0};  // number of jobs opened, and the shutdown, times 2, and kAsleep
   std::atomic<bool> taken_{false};                  // whether a call uses the workers
   std::atomic<bool> caller_sleeps_{false};
   std::atomic<bool> stop_{false};
