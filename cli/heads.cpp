@@ -80,15 +80,6 @@ class TimeLeft {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-void check_heads(const std::string& folder, const Encoder& encoder) {
-  index_t num_heads = 0;
-  for (const EncoderLayer& layer : encoder.layers()) num_heads += layer.attention.num_heads();
-  if (num_heads == 0) {
-    throw Error(fmt::format("the model must have a head, got {} in its {} layers (\"{}\")", num_heads,
-                            encoder.layers().size(), folder));
-  }
-}
-
 index_t most_tokens(const TextEncoder& model) {
   return std::min(model.cut.max_length.value_or(kMostIndex), model.encoder.max_tokens());
 }
@@ -199,7 +190,7 @@ int run_heads(int argc, char** argv) {
   }
 
   TextEncoder model = load_text_encoder(folder, {.sentence_vectors = false});
-  check_heads(folder, model.encoder);
+  check_has_heads(model.encoder, folder);
   check_tokens(flags, model);
   HeadsResult result{.folder = folder, .num_layers = static_cast<index_t>(model.encoder.layers().size())};
   result.corpus =

@@ -146,21 +146,17 @@ std::string picture(lens::HeadMap probs, double most, int width, const Style& st
 /// The columns of the table, as many as the width has room for.
 struct TableColumns {
   static constexpr int kHead = 8, kEntropy = 7, kSpread = 10, kSpecial = 9, kOffsets = 11, kFewestLinks = 20;
-  int used = kHead + kEntropy;
+  TableWidth row;
   bool spread, special, offsets;
   int links;  // 0 = none
 
   explicit TableColumns(int width)
-      : spread(add(kSpread, width)), special(add(kSpecial, width)), offsets(add(kOffsets, width)), links(0) {
-    const int room = width - used - 2;
-    if (offsets && room >= kFewestLinks) links = room;
-  }
-
- private:
-  bool add(int columns, int width) {
-    const bool fits = used + columns <= width;
-    if (fits) used += columns;
-    return fits;
+      : row{width, kHead + kEntropy},
+        spread(row.take(kSpread)),
+        special(row.take(kSpecial)),
+        offsets(row.take(kOffsets)),
+        links(row.width - row.used - 2) {
+    if (!offsets || links < kFewestLinks) links = 0;
   }
 };
 

@@ -70,15 +70,19 @@ Encoding encode(const TextEncoder& model, const ModelInput& input) {
 
 }  // namespace
 
+void check_has_heads(const Encoder& encoder, const std::string& folder) {
+  index_t num_heads = 0;
+  for (const EncoderLayer& layer : encoder.layers()) num_heads += layer.attention.num_heads();
+  if (num_heads == 0) {
+    throw Error(fmt::format("the model must have a head, got {} in its {} layers (\"{}\")", num_heads,
+                            encoder.layers().size(), folder));
+  }
+}
+
 ModelRun load_model(const ModelInput& input) {
   TextEncoder model = load_text_encoder(input.folder, {.sentence_vectors = false});
   Encoding encoding = encode(model, input);
-  index_t num_heads = 0;
-  for (const EncoderLayer& layer : model.encoder.layers()) num_heads += layer.attention.num_heads();
-  if (num_heads == 0) {
-    throw Error(fmt::format("the model must have a head, got {} in its {} layers (\"{}\")", num_heads,
-                            model.encoder.layers().size(), input.folder));
-  }
+  check_has_heads(model.encoder, input.folder);
   return {.folder = input.folder,
           .text = input.text,
           .encoding = std::move(encoding),

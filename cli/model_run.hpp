@@ -54,6 +54,9 @@ struct ModelInput {
 /// @throws Error  if there is no such folder
 std::string model_folder(const std::string& model);
 
+/// @throws Error  if no layer has a head
+void check_has_heads(const Encoder& encoder, const std::string& folder);
+
 /// Loads the model and reads its tokens: what is needed to check flags before anything is computed.
 /// @throws UsageError  if the text has no token of its own
 /// @throws Error       if the model has no head, or no room for a token of the text

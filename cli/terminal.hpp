@@ -38,6 +38,18 @@ std::vector<std::string> wrapped(std::string_view utf8, int width);
 std::string paragraph(std::string_view utf8, int width, int indent = 0, const std::string& before = {},
                       const std::string& after = {});
 
+/// The columns of a table row that are taken, of as many as there are.
+struct TableWidth {
+  int width, used;
+
+  /// Whether so many more fit; then they are taken.
+  bool take(int columns) {
+    const bool fits = used + columns <= width;
+    if (fits) used += columns;
+    return fits;
+  }
+};
+
 /// "▁▂▃▄▅▆▇█" or " ": a bar of a share in [0, 1].
 std::string bar(double share);
 
