@@ -26,25 +26,19 @@ std::string also_text(const std::vector<Label>& labels) {
 struct TableColumns {
   static constexpr int kHead = 8, kRole = kRoleColumns, kLift = 7, kInterval = 14, kTokens = 9, kDistance = 10,
                        kOutput = 8, kFewestAlso = 12;
-  int used = kHead + kRole;
+  TableWidth row;
   bool lift, tokens, interval, distance, output;
   int also;  // 0 = none
 
   TableColumns(int width, bool has_intervals)
-      : lift(add(kLift, width)),
-        tokens(add(kTokens, width)),
-        interval(has_intervals && add(kInterval, width)),
-        distance(add(kDistance, width)),
-        output(add(kOutput, width)),
-        also(std::max(0, width - used - 2)) {
+      : row{width, kHead + kRole},
+        lift(row.take(kLift)),
+        tokens(row.take(kTokens)),
+        interval(has_intervals && row.take(kInterval)),
+        distance(row.take(kDistance)),
+        output(row.take(kOutput)),
+        also(row.width - row.used - 2) {
     if (also < kFewestAlso) also = 0;
-  }
-
- private:
-  bool add(int columns, int width) {
-    const bool fits = used + columns <= width;
-    if (fits) used += columns;
-    return fits;
   }
 };
 
@@ -96,8 +90,8 @@ std::string table_notes(const TableColumns& columns) {
 /// "previous 3 (random 0)   first 12 (random 0)   ..": heads by label, and how many a model of shuffled weights has.
 std::string counts_text(const HeadsResult& result, const Style& style, int width) {
   const RoleSummaries ours = summarise_roles(result.heads);
-  const auto unassigned =
-      std::ranges::count_if(result.heads, [](const lens::EncoderHead& head) { return head.roles.labels.empty(); });
+  const auto unassigned = std::ranges::count_if(
+      result.heads, [&](const lens::EncoderHead& head) { return primary_role(result, head) == kUnassigned; });
   std::string text = "Heads by role:";
   for (int n = 0; n < lens::kNumRoles; ++n) {
     const auto at = static_cast<std::size_t>(n);

@@ -232,7 +232,7 @@ class HeadsOfMiniLM(CommandTest):
             if not path.exists():
                 print(f"there is no {path}")
                 sys.exit(77)
-        self.output_of("heads", "--gold", str(gold), "--json", "heads.json", "--no-null", "--segments", "16")
+        out = self.output_of("heads", "--gold", str(gold), "--json", "heads.json", "--no-null", "--segments", "16")
         found = json.loads((self.folder / "heads.json").read_text(encoding="utf-8"))
         roles = {(head["layer"], head["head"]): head for head in found["heads"]}
         self.assertEqual(len(roles), 72)
@@ -243,6 +243,9 @@ class HeadsOfMiniLM(CommandTest):
         for relation in ("det", "case", "obj"):
             self.assertGreater(passed[relation, "to_head"]["accuracy"], passed[relation, "to_head"]["baseline"] + 0.15)
         self.assertNotIn(("conj", "to_head"), passed)
+        unassigned = [head for head in found["heads"] if head["role"] == "unassigned"]
+        self.assertRegex(out.replace("\n", " "), rf"unassigned {len(unassigned)}\.")
+        self.assertTrue(any(head["role"] == "syntactic" for head in found["heads"]))
 
 
 if __name__ == "__main__":
