@@ -3,6 +3,7 @@
 
 #include "lens/small_model.hpp"
 #include "lens/synthetic_heads.hpp"
+#include "models/parameter_walk.hpp"
 #include "multihead/lens/null_model.hpp"
 #include "support/error_text.hpp"
 
@@ -242,15 +243,20 @@ TEST(RoleTargets, RefuseWhatDoesNotFit) {
 TEST(NullModel, HasTheSameNumbersInAnotherOrder) {
   const Encoder encoder = small_encoder(40);
   const Encoder other = shuffled_encoder(encoder, 5), again = shuffled_encoder(encoder, 5);
-  const auto weights = [](const Encoder& from) {
-    const Tensor<float, 2>& w = from.layers()[1].attention.parameters().w_q;
-    return std::vector<float>(w.data(), w.data() + w.size());
+  const auto parameters = [](const Encoder& from) {
+    std::vector<std::vector<float>> all;
+    for_each_parameter(naming_schemes().front(), from, [&](const std::string&, const auto& tensor) {
+      all.emplace_back(tensor.data(), tensor.data() + tensor.size());
+    });
+    return all;
   };
-  std::vector<float> ours = weights(encoder), theirs = weights(other);
-  EXPECT_NE(ours, theirs);
-  EXPECT_EQ(theirs, weights(again));
-  std::ranges::sort(ours), std::ranges::sort(theirs);
-  EXPECT_EQ(ours, theirs);
+  std::vector<std::vector<float>> ours = parameters(encoder), theirs = parameters(other);
+  EXPECT_EQ(theirs, parameters(again));
+  for (std::size_t n = 0; n < ours.size(); ++n) {
+    EXPECT_NE(ours[n], theirs[n]);
+    std::ranges::sort(ours[n]), std::ranges::sort(theirs[n]);
+    EXPECT_EQ(ours[n], theirs[n]);
+  }
 }
 
 }  // namespace
