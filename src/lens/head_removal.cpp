@@ -35,7 +35,7 @@ struct HeadRemoval::Impl {
   Matrix moments;      // Z^T Z / tokens
   Matrix covariance;   // the same about the mean where there is a b_o to take it
   Matrix writes;       // W W^T
-  Matrix ridged;       // covariance + lambda I
+  double lambda;       // added to the diagonal of the covariance by fold
   Matrix head_writes;  // [H, H] mean over tokens of <O_i, O_j>
 
   struct Split {
@@ -72,10 +72,14 @@ struct HeadRemoval::Impl {
     return system.ldlt().solve(kept(head_writes, s.removed).rowwise().sum());
   }
 
-  Matrix fold(const Split& s) const {  // D [K*Dv, E_y]
-    const Matrix system = ridged(s.kept_features, s.kept_features);
-    const Matrix across = covariance(s.kept_features, s.features);
-    return system.llt().solve(across * weights(s.features, Eigen::all));
+  Matrix across(const Split& s) const {  // C_KR W_R [K*Dv, E_y]
+    return covariance(s.kept_features, s.features) * weights(s.features, Eigen::all);
+  }
+
+  Matrix fold(const Split& s, const Matrix& of_removed) const {  // D [K*Dv, E_y]
+    Matrix system = covariance(s.kept_features, s.kept_features);
+    system.diagonal().array() += lambda;
+    return system.llt().solve(of_removed);
   }
 };
 
@@ -102,8 +106,7 @@ HeadRemoval::HeadRemoval(const nn::MultiHeadAttention<float>& layer, const HeadP
   if (impl->has_bias) impl->covariance -= impl->mean * impl->mean.transpose();
   impl->writes = impl->weights * impl->weights.transpose();
   const double scale = features > 0 ? impl->covariance.trace() / static_cast<double>(features) : 0;
-  impl->ridged = impl->covariance;
-  impl->ridged.diagonal().array() += std::max(ridge * scale, 1e-300);
+  impl->lambda = std::max(ridge * scale, 1e-300);
   impl->head_writes = Matrix(impl->num_heads, impl->num_heads);
   const Matrix inner = impl->moments.cwiseProduct(impl->writes);  // tr(A B) = sum(A o B), both symmetric
   for (index_t i = 0; i < impl->num_heads; ++i) {
@@ -138,10 +141,9 @@ double HeadRemoval::error(std::span<const index_t> removed, Compensation compens
     case Compensation::fold: break;
   }
   if (s.kept.empty()) return lost(impl_->covariance);
-  const Matrix across = impl_->covariance(s.kept_features, s.features) * impl_->weights(s.features, Eigen::all);
-  const Matrix more = impl_->fold(s);
-  const Matrix spread = impl_->covariance(s.kept_features, s.kept_features) * more;
-  return std::max(lost(impl_->covariance) - 2 * more.cwiseProduct(across).sum() + more.cwiseProduct(spread).sum(), 0.0);
+  // lost - 2 <D, A> + <D, C_KK D> with A = C_KR W_R and C_KK D = A - lambda D
+  const Matrix across = impl_->across(s), more = impl_->fold(s, across);
+  return std::max(lost(impl_->covariance) - more.cwiseProduct(across).sum() - impl_->lambda * more.squaredNorm(), 0.0);
 }
 
 double HeadRemoval::variance() const { return impl_->covariance.cwiseProduct(impl_->writes).sum(); }
@@ -159,7 +161,7 @@ OutputWeights HeadRemoval::weights(std::span<const index_t> removed, Compensatio
     for (Eigen::Index k = 0; k < more.size(); ++k) left.middleRows(k * impl_->width, impl_->width) *= 1 + more[k];
   }
   if (compensation == Compensation::fold && !s.kept.empty() && !s.removed.empty()) {
-    const Matrix more = impl_->fold(s);
+    const Matrix more = impl_->fold(s, impl_->across(s));
     left += more;
     if (moves_mean) bias -= more.transpose() * impl_->mean(s.kept_features);
   }

@@ -36,7 +36,7 @@ class MULTIHEAD_API HeadRemoval {
   /// @param products  of this layer's heads as they are now
   /// @throws ShapeError  if their features are not the layer's, they hold no token, or ridge is not above 0
   ///
-  /// Cost  a few products of [F, F] matrices. Memory  four [F, F] matrices of doubles.
+  /// Cost  a few products of [F, F] matrices. Memory  three [F, F] matrices of doubles.
   HeadRemoval(const nn::MultiHeadAttention<float>& layer, const HeadProducts& products, double ridge = kDefaultRidge);
   ~HeadRemoval();
   HeadRemoval(HeadRemoval&&) noexcept;
