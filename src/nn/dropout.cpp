@@ -81,6 +81,11 @@ void apply_dropout(const RowDropout& dropout, TensorView<const T, 2> x, TensorVi
   }
   require(!dropout.sequence_ids || dropout.sequence_ids.shape(0) == batch, function, "sequence_ids must be [B]",
           {{"sequence_ids", text_of(dropout.sequence_ids)}, {"B", batch}});
+  for (index_t b = 0; dropout.sequence_ids && b < batch; ++b) {
+    const index_t id = dropout.sequence_ids(b);
+    require(id >= 0 && id <= index_t{0xffffffff}, function, "sequence_ids must be in [0, 2^32)",
+            {{"b", b}, {"sequence_id", id}});
+  }
   constexpr index_t kSequencesPerTask = 8;
   for_blocks(threads, batch, kSequencesPerTask, [&](index_t begin, index_t end) {
     for (index_t b = begin; b < end; ++b) {

@@ -148,6 +148,14 @@ TEST(Dropout, RefusesWhatDoesNotFit) {
   EXPECT_EQ(test::error_of([&] { call(1.5); }), "apply_dropout: probability must be in [0, 1], got probability=1.5");
   EXPECT_EQ(test::error_of([&] { call(0.5); }),
             "apply_dropout: offsets must go from 0 to the rows of x, got first=0, last=8, x=[7, 2]");
+  const index_t offsets[] = {0, 3, 7};
+  for (const index_t wrong : {index_t{-1}, index_t{1} << 32}) {
+    const index_t ids[] = {0xffffffff, wrong};
+    const RowDropout dropout{0.5, 1, TensorView<const index_t, 1>(offsets, {3}),
+                             TensorView<const index_t, 1>(ids, {2})};
+    EXPECT_EQ(test::error_of([&] { apply_dropout<float>(dropout, x.view(), y); }),
+              "apply_dropout: sequence_ids must be in [0, 2^32), got b=1, sequence_id=" + std::to_string(wrong));
+  }
 }
 
 TEST(Positions, AreTheFormulasInBothOrders) {
