@@ -179,11 +179,11 @@ int explain_checkpoint(const Flags& flags) {
   const std::string text = text_input(flags.source);
   const std::string folder = model_folder(flags.model);
   Task task(flags, folder);
-  ModelRun run = load_model({.folder = folder, .text = text});
-  const auto num_layers = static_cast<index_t>(run.encoder.layers().size());
+  ModelRun run = read_text(load_model(folder), text);
+  const auto num_layers = static_cast<index_t>(run.encoder().layers().size());
   const index_t number = flags.layer.value_or(0);
   if (number >= num_layers) throw UsageError(fmt::format("--layer must be in [0, {}), got {}", num_layers, number));
-  const nn::MultiHeadAttention<float>& layer = run.encoder.layers()[static_cast<std::size_t>(number)].attention;
+  const nn::MultiHeadAttention<float>& layer = run.encoder().layers()[static_cast<std::size_t>(number)].attention;
   if (layer.num_heads() == 0) {
     throw UsageError(fmt::format("--layer must name a layer with heads, got {}: it has none left", number));
   }

@@ -105,78 +105,6 @@ void check_head_exists(const Encoder& encoder, const Flags& flags) {
   check_range("--head", flags.head, most, flags.layer ? fmt::format(" in layer {}", *flags.layer) : "");
 }
 
-std::vector<HeadStatistics> statistics_of(const ModelRun& run, const ReportTokens& tokens, Executor* threads) {
-  std::vector<HeadStatistics> heads;
-  for (std::size_t layer = 0; layer < run.encoder.layers().size(); ++layer) {
-    const index_t num_heads = run.encoder.layers()[layer].attention.num_heads();
-    for (index_t h = 0; h < num_heads; ++h) {
-      const auto l = static_cast<index_t>(layer);
-      heads.push_back({.layer = l,
-                       .head = h,
-                       .number = run.designed_head(l, h),
-                       .summary = {},
-                       .offsets = {},
-                       .distant_confidence = {}});
-    }
-  }
-  const Tensor<bool, 1> special = special_flags(tokens);
-  run_tasks(threads, static_cast<index_t>(heads.size()), [&](index_t n, int) {
-    HeadStatistics& each = heads[static_cast<std::size_t>(n)];
-    const lens::HeadMap probs = map_of(run, each.layer, each.head);
-    each.summary = lens::summarise_head(probs, special, special, kLinks);
-    each.offsets = lens::offset_profile(probs, kOffsetReach);
-    each.distant_confidence = lens::confidence(probs, special, special, kDistant);
-  });
-  return heads;
-}
-
-/// The head with the largest confidence on tokens beyond its neighbours, among those that the flags select; the first
-/// of them where the text has no such tokens.
-const HeadStatistics& head_to_show(const std::vector<HeadStatistics>& heads, const Flags& flags) {
-  const HeadStatistics* best = nullptr;
-  for (const HeadStatistics& each : heads) {
-    const bool fits = each.layer == flags.layer.value_or(each.layer) && each.number == flags.head.value_or(each.number);
-    if (fits && (!best || each.distant_confidence.value_or(0) > best->distant_confidence.value_or(0))) best = &each;
-  }
-  if (!best) throw UsageError("no head fits --layer and --head: it was removed when the model was pruned");
-  return *best;
-}
-
-/// The roles on this text alone: without repeated tokens and, as it is one segment, without intervals.
-HeadsResult roles_of(const ModelRun& run, Executor* threads) {
-  const Encoding& encoding = run.encoding;
-  std::vector<index_t> counts(static_cast<std::size_t>(run.encoder.config().vocab_size));
-  for (std::size_t t = 0; t < encoding.ids.size(); ++t) {
-    if (encoding.special_tokens_mask[t] == 0) ++counts[static_cast<std::size_t>(encoding.ids[t])];
-  }
-  HeadsResult result{.folder = run.folder, .num_layers = static_cast<index_t>(run.encoder.layers().size())};
-  result.corpus = {.segments = {{.ids = encoding.ids,
-                                 .tokens = encoding.tokens,
-                                 .word_ids = encoding.word_ids,
-                                 .special = encoding.special_tokens_mask}},
-                   .frequencies = lens::rank_tokens(std::move(counts)),
-                   .num_pieces = 1};
-  result.heads = lens::encoder_roles(run.encoder, result.corpus, {}, {.threads = threads});
-  return result;
-}
-
-std::string page_of(const Inspection& inspection, Executor* threads) {
-  const ModelRun& run = inspection.run;
-  AttentionReport report{.title = printable(run.name()),
-                         .text = run.text,
-                         .model = printable(run.folder),
-                         .queries = inspection.tokens,
-                         .layers = {},
-                         .first_layer = inspection.shown.layer,
-                         .first_head = inspection.shown.head};
-  if (!run.cut_note().empty()) report.notes.push_back(run.cut_note());
-  for (const CapturedHeads& layer : run.output.heads) report.layers.push_back(layer.probs.view());
-  for (const EncoderLayer& layer : run.encoder.layers()) {
-    report.head_numbers.push_back(layer.attention.heads().original_heads);
-  }
-  return attention_page(report, threads);
-}
-
 void write_probs(const ModelRun& run, OutputFile& file) {
   std::vector<TensorToSave> tensors;
   for (std::size_t layer = 0; layer < run.output.heads.size(); ++layer) {
@@ -191,7 +119,7 @@ void print_table(const Inspection& inspection) {
   const int width = std::min(terminal_width(), 160);
   const ModelRun& run = inspection.run;
   const std::string name = printable(run.name());
-  std::string text = paragraph(fmt::format("{}: {} layers, {} heads, {} tokens", name, run.encoder.layers().size(),
+  std::string text = paragraph(fmt::format("{}: {} layers, {} heads, {} tokens", name, run.encoder().layers().size(),
                                            inspection.heads.size(), run.num_tokens()),
                                width, 0, style.bold, style.off);
   if (!run.cut_note().empty()) text += paragraph(run.cut_note(), width);
@@ -206,7 +134,7 @@ void print_table(const Inspection& inspection) {
 void write_files(Outputs& outputs, const Inspection& inspection, Executor* threads) {
   if (outputs.json) outputs.json->write(inspection_json(inspection));
   if (outputs.probs) outputs.probs->write([&](OutputFile& file) { write_probs(inspection.run, file); });
-  if (outputs.page) outputs.page->write(page_of(inspection, threads));
+  if (outputs.page) outputs.page->write(inspection_page(inspection, threads));
 }
 
 void print_paths(const Outputs& outputs) {
@@ -217,10 +145,6 @@ void print_paths(const Outputs& outputs) {
 
 }  // namespace
 
-lens::HeadMap map_of(const ModelRun& run, index_t layer, index_t head) {
-  return run.output.heads[static_cast<std::size_t>(layer)].probs.view()[0][head];
-}
-
 int run_inspect(int argc, char** argv) {
   Flags flags;
   if (!parse_flags(flags, argc, argv)) return 0;
@@ -228,18 +152,13 @@ int run_inspect(int argc, char** argv) {
   const std::string folder = model_folder(flags.model);
   Outputs outputs;
   open_outputs(outputs, flags, folder);
-  ModelRun run = load_model({.folder = folder, .text = text});
-  check_head_exists(run.encoder, flags);
+  ModelRun run = read_text(load_model(folder), text);
+  check_head_exists(run.encoder(), flags);
 
   Workers threads(flags.threads);
   run_model(run, {.probs = true}, threads.get());
-  Inspection inspection{.run = run, .tokens = report_tokens(run), .heads = {}, .shown = {}};
-  inspection.heads = statistics_of(run, inspection.tokens, threads.get());
-  const HeadStatistics& shown = head_to_show(inspection.heads, flags);
-  inspection.shown = {shown.layer, shown.head};
-  inspection.shown_confidence = shown.distant_confidence;
+  Inspection inspection = inspect(run, {.layer = flags.layer, .head = flags.head}, threads.get());
   if (flags.roles) inspection.roles = roles_of(run, threads.get());
-  inspection.shown_was_asked_for = flags.layer && flags.head;
 
   // Files first: a reader of the table may hang up early. The table even if they fail: the work is done.
   std::string problem = outputs.page_problem;

@@ -35,7 +35,21 @@ struct Inspection {
   std::optional<HeadsResult> roles = {};        ///< where they were asked for
 };
 
+/// The head to draw and open; what is unset is chosen.
+struct HeadSelection {
+  std::optional<index_t> layer, head;  ///< `head`: its original number
+};
+
+/// @throws UsageError  if no head fits the selection
+Inspection inspect(const ModelRun& run, const HeadSelection& selection, Executor* threads);
+
+/// The roles on this text alone: without repeated tokens and, as it is one segment, without intervals.
+HeadsResult roles_of(const ModelRun& run, Executor* threads);
+
 lens::HeadMap map_of(const ModelRun& run, index_t layer, index_t head);
+
+/// The page.
+std::string inspection_page(const Inspection& inspection, Executor* threads);
 
 /// one line per head.
 std::string heads_table(const Inspection& inspection, const Style& style, int width);

@@ -56,8 +56,8 @@ std::string inspection_json(const Inspection& inspection) {
     if (inspection.roles) heads.back().update(roles_json(*inspection.roles, inspection.roles->heads[n]));
   }
   const auto [layer, head] = inspection.shown;
-  const json result = {{"model", run.folder},
-                       {"model_type", run.encoder.config().model_type},
+  const json result = {{"model", run.folder()},
+                       {"model_type", run.encoder().config().model_type},
                        {"text", run.text},
                        {"num_tokens", run.num_tokens()},
                        {"num_tokens_uncut", run.encoding.num_tokens_uncut},

@@ -14,17 +14,18 @@ namespace multihead::cli {
 
 namespace fs = std::filesystem;
 
-std::string ModelRun::name() const { return fs::path(folder).lexically_normal().filename().string(); }
+std::string Model::name() const { return fs::path(folder).lexically_normal().filename().string(); }
 
 index_t ModelRun::designed_head(index_t layer, index_t head) const {
-  const auto& heads = encoder.layers()[static_cast<std::size_t>(layer)].attention.heads().original_heads;
+  const auto& heads = encoder().layers()[static_cast<std::size_t>(layer)].attention.heads().original_heads;
   return heads[static_cast<std::size_t>(head)];
 }
 
 std::string ModelRun::cut_note() const {
   if (!encoding.truncated()) return {};
   return fmt::format("The text has {} tokens; the model reads {}, so the {} {} are left out.",
-                     encoding.num_tokens_uncut, num_tokens(), cut_side == Side::left ? "first" : "last",
+                     encoding.num_tokens_uncut, num_tokens(),
+                     model->text_encoder.cut.truncation_side == Side::left ? "first" : "last",
                      encoding.num_tokens_uncut - num_tokens());
 }
 
@@ -52,20 +53,15 @@ index_t num_added(const Encoding& encoding) {
                        [](std::uint8_t flag) { return flag != 0; });
 }
 
-Encoding encode(const TextEncoder& model, const ModelInput& input) {
+void check_room(const TextEncoder& model, const std::string& folder) {
   const index_t room = model.cut.max_length.value_or(model.encoder.config().max_text_tokens);
   const index_t added = num_added(model.tokenizer.encode(""));
   if (room <= added) {
     throw Error(
         fmt::format("the model must read a token of the text, got room for {} tokens, {} added by the "
                     "tokenizer (\"{}\")",
-                    room, added, input.folder));
+                    room, added, folder));
   }
-  Encoding encoding = model.encode(input.text);
-  if (num_added(encoding) == encoding.num_tokens()) {
-    throw UsageError("the text must hold a token of its own, got only what the tokenizer drops");
-  }
-  return encoding;
 }
 
 }  // namespace
@@ -79,27 +75,33 @@ void check_has_heads(const Encoder& encoder, const std::string& folder) {
   }
 }
 
-ModelRun load_model(const ModelInput& input) {
-  TextEncoder model = load_text_encoder(input.folder, {.sentence_vectors = false});
-  Encoding encoding = encode(model, input);
-  check_has_heads(model.encoder, input.folder);
-  return {.folder = input.folder,
-          .text = input.text,
-          .encoding = std::move(encoding),
-          .encoder = std::move(model.encoder),
-          .cut_side = model.cut.truncation_side,
-          .output = {}};
+std::shared_ptr<const Model> load_model(const std::string& folder, std::optional<index_t> most_tokens) {
+  auto model = std::make_shared<Model>(Model{folder, load_text_encoder(folder, {.sentence_vectors = false})});
+  EncodeOptions& cut = model->text_encoder.cut;
+  const index_t room = cut.max_length.value_or(model->encoder().config().max_text_tokens);
+  cut.max_length = std::min(most_tokens.value_or(room), room);
+  check_room(model->text_encoder, folder);
+  check_has_heads(model->encoder(), folder);
+  return model;
+}
+
+ModelRun read_text(std::shared_ptr<const Model> model, const std::string& text) {
+  Encoding encoding = model->text_encoder.encode(text);
+  if (num_added(encoding) == encoding.num_tokens()) {
+    throw UsageError("the text must hold a token of its own, got only what the tokenizer drops");
+  }
+  return {.model = std::move(model), .text = text, .encoding = std::move(encoding)};
 }
 
 void run_model(ModelRun& run, const Capture& capture, Executor* threads) {
   const TensorView<const index_t, 2> ids(run.encoding.ids.data(), {1, run.num_tokens()});
   const TensorView<const index_t, 2> types(run.encoding.type_ids.data(), {1, run.num_tokens()});
   EncoderInput input{.token_ids = ids};
-  if (run.encoder.config().num_token_types > 0) input.token_types = types;
-  run.output = run.encoder.forward(input, {.capture = capture, .threads = threads});
+  if (run.encoder().config().num_token_types > 0) input.token_types = types;
+  run.output = run.encoder().forward(input, {.capture = capture, .threads = threads});
   const Tensor<float, 3>& last = run.output.last_hidden;
   if (!std::all_of(last.data(), last.data() + last.size(), [](float x) { return std::isfinite(x); })) {
-    throw Error(fmt::format("the model at \"{}\" gives numbers that are not finite for this text", run.folder));
+    throw Error(fmt::format("the model at \"{}\" gives numbers that are not finite for this text", run.folder()));
   }
 }
 

@@ -1,6 +1,7 @@
 // A model's folder and a text -> tokens, and what the heads did.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -13,19 +14,28 @@ class App;
 
 namespace multihead::cli {
 
-struct ModelRun {
+/// A model that several runs may share.
+struct Model {
   std::string folder;
+  TextEncoder text_encoder;
+
+  const Encoder& encoder() const { return text_encoder.encoder; }
+  /// The last part of the folder's path.
+  std::string name() const;
+};
+
+struct ModelRun {
+  std::shared_ptr<const Model> model;
   std::string text;
   Encoding encoding;
-  Encoder encoder;
-  Side cut_side = Side::right;  ///< the end of the text that is left out where it is too long
-  EncoderOutput output;         ///< batch 1
+  EncoderOutput output = {};  ///< batch 1
 
+  const std::string& folder() const { return model->folder; }
+  const Encoder& encoder() const { return model->encoder(); }
   index_t num_tokens() const { return encoding.num_tokens(); }
   /// The number that a head of a layer had in the design, before any was removed: how people name it.
   index_t designed_head(index_t layer, index_t head) const;
-  /// The last part of the folder's path.
-  std::string name() const;
+  std::string name() const { return model->name(); }
   /// "The text has 600 tokens; the model reads 512, so the last 88 are left out.", or nothing.
   std::string cut_note() const;
 };
@@ -45,11 +55,6 @@ void add_text_source(CLI::App& app, TextSource& source, const std::string& descr
 /// @throws Error       if the file cannot be read
 std::string text_input(const TextSource& source);
 
-struct ModelInput {
-  std::string folder;
-  std::string text;
-};
-
 /// The folder that a flag names, or the one in the cache where it is empty.
 /// @throws Error  if there is no such folder
 std::string model_folder(const std::string& model);
@@ -57,10 +62,13 @@ std::string model_folder(const std::string& model);
 /// @throws Error  if no layer has a head
 void check_has_heads(const Encoder& encoder, const std::string& folder);
 
-/// Loads the model and reads its tokens: what is needed to check flags before anything is computed.
+/// @param most_tokens  to how many tokens texts are cut where the model would read more
+/// @throws Error  if the model has no head, or no room for a token of a text
+std::shared_ptr<const Model> load_model(const std::string& folder, std::optional<index_t> most_tokens = {});
+
+/// The tokens of a text: what is needed to check flags before anything is computed.
 /// @throws UsageError  if the text has no token of its own
-/// @throws Error       if the model has no head, or no room for a token of the text
-ModelRun load_model(const ModelInput& input);
+ModelRun read_text(std::shared_ptr<const Model> model, const std::string& text);
 
 /// Fills run.output.
 void run_model(ModelRun& run, const Capture& capture, Executor* threads);
