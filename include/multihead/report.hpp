@@ -61,4 +61,8 @@ MULTIHEAD_API int report_digits(const AttentionReport& report);
 /// Memory   the page (about 0.75 bytes per probability at four digits, 3 at six) and one packed head per thread.
 MULTIHEAD_API std::string attention_page(const AttentionReport& report, Executor* threads = nullptr);
 
+/// The page of a server: a text field above an attention page. Each text that is typed is sent by POST to /page, as
+/// UTF-8; what comes back, an attention_page, takes the place of the one before and keeps its head and view.
+MULTIHEAD_API std::string live_page(const std::string& title);
+
 }  // namespace multihead

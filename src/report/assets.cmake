@@ -7,4 +7,5 @@ foreach(name dom characters numbers data view colour surface state grid matrix l
 endforeach()
 list(JOIN script "," script)
 multihead_embed(multihead_models HEADER report/assets.hpp NAMESPACE multihead::assets
-  ENTRIES kTemplate=${page}/page.html kStyle=${page}/page.css kScript=${script})
+  ENTRIES kTemplate=${page}/page.html kStyle=${page}/page.css kScript=${script}
+          kLiveTemplate=${page}/live.html kLiveScript=${page}/live.js)

@@ -5,8 +5,10 @@
 
 namespace multihead::assets {
 
-extern const std::string_view kTemplate;  ///< page.html
-extern const std::string_view kStyle;     ///< page.css
-extern const std::string_view kScript;    ///< the *.js files, joined in the order that CMakeLists.txt gives
+extern const std::string_view kTemplate;      ///< page.html
+extern const std::string_view kStyle;         ///< page.css
+extern const std::string_view kScript;        ///< the *.js files, joined in the order that CMakeLists.txt gives
+extern const std::string_view kLiveTemplate;  ///< live.html
+extern const std::string_view kLiveScript;    ///< live.js
 
 }  // namespace multihead::assets

@@ -151,4 +151,9 @@ std::string attention_page(const AttentionReport& report, Executor* threads) {
                                   {"script", assets::kScript}});
 }
 
+std::string live_page(const std::string& title) {
+  return fill(assets::kLiveTemplate,
+              {{"title", escape_html(title)}, {"style", assets::kStyle}, {"script", assets::kLiveScript}});
+}
+
 }  // namespace multihead

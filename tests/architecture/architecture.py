@@ -54,6 +54,7 @@ LIBRARIES = {
     "sentencepiece_trainer.h": {"train"},
     "Eigen": {"lens"},
     "CLI": {"cli"},
+    "httplib.h": {"cli"},
     "immintrin.h": {"kernels"},
     "arm_neon.h": {"kernels"},
     "arm_sve.h": {"kernels"},
