@@ -24,6 +24,14 @@ void HeadProducts::add(TensorView<const float, 2> z, Executor* threads) {
   num_tokens_ += rows;
 }
 
+void HeadProducts::add(const HeadProducts& other) {
+  require(other.features() == features(), "HeadProducts::add", "both must have the same features",
+          {{"features", other.features()}, {"expected", features()}});
+  for (index_t n = 0; n < sums_.size(); ++n) sums_.data()[n] += other.sums_.data()[n];
+  for (index_t n = 0; n < products_.size(); ++n) products_.data()[n] += other.products_.data()[n];
+  num_tokens_ += other.num_tokens_;
+}
+
 std::vector<HeadProducts> make_head_products(const Encoder& encoder) {
   std::vector<HeadProducts> products;
   for (const EncoderLayer& layer : encoder.layers()) {

@@ -26,6 +26,10 @@ class MULTIHEAD_API HeadProducts {
   /// Threads the same bits for any number.
   void add(TensorView<const float, 2> z, Executor* threads = nullptr);
 
+  /// Adds the tokens of the same heads that another has seen.
+  /// @throws ShapeError  if F is another
+  void add(const HeadProducts& other);
+
   index_t num_tokens() const { return num_tokens_; }
   index_t features() const { return sums_.shape(0); }
   TensorView<const double, 1> sums() const { return sums_; }          ///< [F]
