@@ -143,7 +143,11 @@ void judge(HeadsResult& result, const Flags& flags, TextEncoder& model, const In
   TimeLeft time(progress, ours + others + sentences);
   options.progress = [&](index_t done) { time.say(done); };
   model.encoder.pack_weights(threads);
+  lens::HeadComparison comparison(model.encoder);
+  const lens::Observer compare = [&](const lens::ObservedBatch& batch) { comparison.add(batch); };
+  options.observers = {&compare, 1};
   result.heads = lens::encoder_roles(model.encoder, result.corpus, result.repeated, options);
+  result.redundancy = comparison.result(threads);
   if (!flags.no_null) {
     null_options.progress = [&](index_t done) { time.say(ours + done); };
     const Encoder null = lens::shuffled_encoder(model.encoder, flags.seed);
@@ -170,6 +174,7 @@ void print_table(const HeadsResult& result) {
     text += paragraph(few_tokens_note(), width);
   }
   print(text + "\n" + roles_table(result, style, width));
+  print("\n" + redundancy_text(result, style, width));
   if (result.relations) print("\n" + relations_table(result, style, width));
 }
 

@@ -9,6 +9,7 @@
 
 #include "multihead/lens/dependencies.hpp"
 #include "multihead/lens/encoder_roles.hpp"
+#include "multihead/lens/redundancy.hpp"
 #include "multihead/text_encoder.hpp"
 #include "terminal.hpp"
 
@@ -28,8 +29,9 @@ struct HeadsResult {
   index_t num_layers = 0;
   lens::Corpus corpus = {};
   std::vector<lens::Segment> repeated = {};
-  std::vector<lens::EncoderHead> heads = {};                  ///< layer by layer
-  std::optional<RoleSummaries> null = {};                     ///< of the model with shuffled weights
+  std::vector<lens::EncoderHead> heads = {};  ///< layer by layer
+  std::optional<RoleSummaries> null = {};     ///< of the model with shuffled weights
+  std::optional<lens::Redundancy> redundancy = {};
   std::optional<std::vector<lens::Relation>> relations = {};  ///< with a gold file
   double seconds = 0;
 
@@ -71,6 +73,9 @@ std::string roles_table(const HeadsResult& result, const Style& style, int width
 
 /// A line a relation and direction with enough instances.
 std::string relations_table(const HeadsResult& result, const Style& style, int width);
+
+/// A line a layer: how many different heads it has.
+std::string redundancy_text(const HeadsResult& result, const Style& style, int width);
 
 /// The same as data.
 std::string heads_json(const HeadsResult& result);

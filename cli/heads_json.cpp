@@ -118,6 +118,7 @@ namespace {
 json head_json(const HeadsResult& result, const lens::EncoderHead& head) {
   json document = {{"layer", head.layer}, {"head", head.number}};
   document.update(roles_json(result, head));
+  document.update(head_redundancy_json(result, head));
   return document;
 }
 
@@ -155,6 +156,7 @@ std::string heads_json(const HeadsResult& result) {
                          {"roles", summaries_json(summarise_roles(result.heads))},
                          {"null", result.null ? summaries_json(*result.null) : json(nullptr)},
                          {"heads", heads},
+                         {"layers", layers_json(result)},
                          {"relations", relations},
                          {"seconds", result.seconds}};
   // Names of files need not be UTF-8: what is not becomes U+FFFD.

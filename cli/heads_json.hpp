@@ -10,4 +10,10 @@ namespace multihead::cli {
 /// role, labels, roles, statistics
 nlohmann::ordered_json roles_json(const HeadsResult& result, const lens::EncoderHead& head);
 
+/// One object a layer; null where heads were not compared.
+nlohmann::ordered_json layers_json(const HeadsResult& result);
+
+/// replaceable; nothing where heads were not compared.
+nlohmann::ordered_json head_redundancy_json(const HeadsResult& result, const lens::EncoderHead& head);
+
 }  // namespace multihead::cli

@@ -68,6 +68,24 @@ class Heads(CommandTest):
         self.assertEqual(set(found["null"]), set(ROLES))
         self.assertIn("model: 2 layers, 4 heads, 7 of 7 segments, 126 tokens", out)
 
+    def test_what_heads_have_in_common(self):
+        found, out = self.heads(num_heads=3, d_model=12, pruned={1: [0]})
+        self.assertEqual([(layer["layer"], layer["num_heads"]) for layer in found["layers"]], [(0, 3), (1, 2)])
+        for layer in found["layers"]:
+            self.assertTrue(1 <= layer["effective_heads"] <= layer["num_heads"])
+            self.assertTrue(0 < layer["averaging_loss"] < 1)
+            heads = {head["head"]: head for head in found["heads"] if head["layer"] == layer["layer"]}
+            order = layer["removal_order"]
+            self.assertEqual(sorted(step["head"] for step in order), sorted(heads))
+            self.assertEqual(order[0]["r2"], max(head["replaceable"] for head in heads.values()))
+            self.assertEqual(order[0]["r2"], heads[order[0]["head"]]["replaceable"])
+            self.assertRegex(out, rf"(?m)^layer {layer['layer']}: effective heads \d\.\d of {layer['num_heads']}, averaging "
+                             rf"loss 0\.\d\d, first to replace {layer['layer']}\.{order[0]['head']} \(R2 ")
+        found, out = self.heads(content="cat sat")  # one segment: nothing is held out
+        self.assertIsNone(found["layers"][0]["removal_order"])
+        self.assertIsNone(found["heads"][0]["replaceable"])
+        self.assertNotIn("first to replace", out)
+
     def test_any_number_of_threads_and_segments_gives_the_same(self):
         one, _ = self.heads("--threads", "1")
         two, _ = self.heads("--threads", "3")
