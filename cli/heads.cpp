@@ -143,7 +143,9 @@ void judge(HeadsResult& result, const Flags& flags, TextEncoder& model, const In
   TimeLeft time(progress, ours + others + sentences);
   options.progress = [&](index_t done) { time.say(done); };
   model.encoder.pack_weights(threads);
-  lens::HeadComparison comparison(model.encoder);
+  lens::HeadComparison comparison(
+      model.encoder,
+      {.query_share = lens::affordable_query_share(model.encoder, result.corpus.segments), .seed = flags.seed});
   const lens::Observer compare = [&](const lens::ObservedBatch& batch) { comparison.add(batch); };
   options.observers = {&compare, 1};
   result.heads = lens::encoder_roles(model.encoder, result.corpus, result.repeated, options);
@@ -151,7 +153,12 @@ void judge(HeadsResult& result, const Flags& flags, TextEncoder& model, const In
   if (!flags.no_null) {
     null_options.progress = [&](index_t done) { time.say(ours + done); };
     const Encoder null = lens::shuffled_encoder(model.encoder, flags.seed);
+    lens::HeadComparison null_comparison(
+        null, {.query_share = lens::affordable_query_share(null, null_corpus.segments), .seed = flags.seed});
+    const lens::Observer compare_null = [&](const lens::ObservedBatch& batch) { null_comparison.add(batch); };
+    null_options.observers = {&compare_null, 1};
     result.null = summarise_roles(lens::encoder_roles(null, null_corpus, result.repeated, null_options));
+    result.null_redundancy = null_comparison.result(threads);
   }
   if (!input.gold.empty()) {
     const lens::RelationOptions relation_options{

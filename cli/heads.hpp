@@ -31,7 +31,7 @@ struct HeadsResult {
   std::vector<lens::Segment> repeated = {};
   std::vector<lens::EncoderHead> heads = {};  ///< layer by layer
   std::optional<RoleSummaries> null = {};     ///< of the model with shuffled weights
-  std::optional<lens::Redundancy> redundancy = {};
+  std::optional<lens::Redundancy> redundancy = {}, null_redundancy = {};
   std::optional<std::vector<lens::Relation>> relations = {};  ///< with a gold file
   double seconds = 0;
 

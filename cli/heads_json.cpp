@@ -157,6 +157,7 @@ std::string heads_json(const HeadsResult& result) {
                          {"null", result.null ? summaries_json(*result.null) : json(nullptr)},
                          {"heads", heads},
                          {"layers", layers_json(result)},
+                         {"similarity", similarity_json(result)},
                          {"relations", relations},
                          {"seconds", result.seconds}};
   // Names of files need not be UTF-8: what is not becomes U+FFFD.

@@ -13,7 +13,10 @@ nlohmann::ordered_json roles_json(const HeadsResult& result, const lens::Encoder
 /// One object a layer; null where heads were not compared.
 nlohmann::ordered_json layers_json(const HeadsResult& result);
 
-/// replaceable; nothing where heads were not compared.
+/// All pairs in the order of the heads; null where heads were not compared.
+nlohmann::ordered_json similarity_json(const HeadsResult& result);
+
+/// cluster, nearest, replaceable, position; nothing where heads were not compared.
 nlohmann::ordered_json head_redundancy_json(const HeadsResult& result, const lens::EncoderHead& head);
 
 }  // namespace multihead::cli

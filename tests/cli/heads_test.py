@@ -81,9 +81,33 @@ class Heads(CommandTest):
             self.assertEqual(order[0]["r2"], heads[order[0]["head"]]["replaceable"])
             self.assertRegex(out, rf"(?m)^layer {layer['layer']}: effective heads \d\.\d of {layer['num_heads']}, averaging "
                              rf"loss 0\.\d\d, first to replace {layer['layer']}\.{order[0]['head']} \(R2 ")
+        for name in ("looks_alike", "writes_alike", "cosine"):
+            matrix = found["similarity"][name]
+            self.assertEqual([len(row) for row in matrix], [5] * 5)
+            for i in range(5):
+                self.assertEqual(matrix[i][i], 1)
+                for j in range(5):
+                    self.assertEqual(matrix[i][j], matrix[j][i])
+                    self.assertTrue((-1 if name == "cosine" else 0) <= matrix[i][j] <= 1)
+        names = [(head["layer"], head["head"]) for head in found["heads"]]
+        for i, head in enumerate(found["heads"]):
+            self.assertTrue(0 <= head["cluster"] < 5)
+            self.assertEqual(len(head["position"]), 2)
+            self.assertEqual(len(head["nearest"]), 3)
+            for near in head["nearest"]:
+                j = names.index((near["layer"], near["head"]))
+                for name in ("looks_alike", "writes_alike", "cosine"):
+                    self.assertEqual(near[name], found["similarity"][name][i][j])
+            alike = [near["writes_alike"] for near in head["nearest"]]
+            self.assertEqual(alike, sorted(alike, reverse=True))
+        self.assertEqual(found["similarity"]["queries"], 126 + 2 * 7)
+        self.assertEqual(set(found["similarity"]["summary"]), {"looks_alike", "writes_alike"})
+        self.assertEqual(set(found["similarity"]["null"]), {"looks_alike", "writes_alike"})
+        self.assertRegex(out, r"the most alike: \d\.\d and \d\.\d \(0\.\d\d\)\.|Near-duplicates: \d of 10 pairs:")
         found, out = self.heads(content="cat sat")  # one segment: nothing is held out
         self.assertIsNone(found["layers"][0]["removal_order"])
         self.assertIsNone(found["heads"][0]["replaceable"])
+        self.assertIsNone(found["similarity"]["half_difference"])
         self.assertNotIn("first to replace", out)
 
     def test_any_number_of_threads_and_segments_gives_the_same(self):

@@ -34,7 +34,8 @@ Redundancy compare(const Encoder& encoder, const std::vector<Segment>& segments,
                    const HeadComparisonOptions& options = {}, Executor* threads = nullptr) {
   HeadComparison comparison(encoder, options);
   const Observer add = [&](const ObservedBatch& batch) { comparison.add(batch); };
-  observe(encoder, segments, {&add, 1}, {.batch_bytes = 6000, .threads = threads});
+  observe(encoder, segments, {&add, 1},
+          {.capture = {.probs = true, .head_outputs = true}, .batch_bytes = 6000, .threads = threads});
   return comparison.result(threads);
 }
 
@@ -101,6 +102,74 @@ TEST(HeadComparison, IsThatOfTheSegmentsOneByOne) {
   }
 }
 
+TEST(HeadComparison, ComparesMapsAndPlacesHeads) {
+  const Encoder encoder = small_encoder(kVocabulary, 2, 3);
+  const std::vector<Segment> segments = random_segments(4);
+  const Redundancy found = compare(encoder, segments);
+  MapDistances all(6), halves[2] = {MapDistances(6), MapDistances(6)};
+  for (std::size_t n = 0; n < segments.size(); ++n) {
+    const TokenBatch batch = pad_batch({&segments[n].ids, 1});
+    const EncoderOutput output = encoder.forward(batch.input(), {.capture = {.probs = true}});
+    std::vector<HeadMap> maps;
+    for (index_t head = 0; head < 6; ++head) {
+      maps.push_back(output.heads[static_cast<std::size_t>(head / 3)].probs.view()[0][head % 3]);
+    }
+    all.add(maps), halves[n % 2].add(maps);
+  }
+  EXPECT_EQ(found.num_queries, 9 + 12 + 15 + 18);
+  const Tensor<double, 2> expected = all.mean(), even = halves[0].mean(), odd = halves[1].mean();
+  double squares = 0;
+  for (index_t n = 0; n < 36; ++n) {
+    EXPECT_NEAR(found.map_distance.data()[n], expected.data()[n], 1e-5);
+    squares += std::pow(even.data()[n] - odd.data()[n], 2) / 30;  // each of 15 pairs twice
+  }
+  EXPECT_NEAR(found.halves->map_distance, std::sqrt(squares), 1e-4);
+  EXPECT_GT(found.halves->cka, 0);
+  EXPECT_EQ(found.cluster.size(), 6u);
+  EXPECT_EQ(found.plane.positions.shape(0), 6);
+  const std::vector<index_t> nearest = found.nearest(2, 3);
+  ASSERT_EQ(nearest.size(), 3u);
+  for (index_t other = 0; other < 6; ++other) {
+    if (other == 2 || std::ranges::find(nearest, other) != nearest.end()) continue;
+    EXPECT_LE(found.writes.cka(2, other), found.writes.cka(2, nearest[2]));
+  }
+  EXPECT_GE(found.writes.cka(2, nearest[0]), found.writes.cka(2, nearest[1]));
+}
+
+TEST(HeadComparison, DrawsQueriesWhereThereAreMany) {
+  const Encoder encoder = small_encoder(kVocabulary, 2, 3);
+  const std::vector<Segment> segments = random_segments(12);
+  const Redundancy all = compare(encoder, segments), some = compare(encoder, segments, {.query_share = 0.5}),
+                   others = compare(encoder, segments, {.query_share = 0.5, .seed = 2});
+  EXPECT_EQ(all.num_queries, 306);
+  EXPECT_NEAR(static_cast<double>(some.num_queries), 153, 40);
+  EXPECT_NE(some.map_distance(0, 1), others.map_distance(0, 1));
+  EXPECT_NEAR(some.map_distance(0, 1), all.map_distance(0, 1), 0.3 * all.map_distance(0, 1));
+  EXPECT_EQ(affordable_query_share(encoder, segments), 1);
+  const std::vector<Segment> long_text(1000, segments[11]);
+  EXPECT_EQ(affordable_query_share(small_encoder(kVocabulary, 16, 24), long_text),
+            4e9 / (384 * 383 / 2.0 * 1000 * 42 * 42));
+}
+
+TEST(HeadComparison, FindsAPlantedCopy) {
+  Encoder encoder = small_encoder(kVocabulary, 2, 2);
+  const std::vector<Segment> segments = random_segments(6);
+  const Redundancy before = compare(encoder, segments);
+  // Head 1 of layer 0 becomes head 0 of the same layer in everything.
+  auto& p = encoder.layers()[0].attention.parameters();
+  for (auto* w : {&p.w_q, &p.w_k, &p.w_v}) std::copy_n(w->data(), 4 * 8, w->data() + 4 * 8);
+  for (auto* b : {&p.b_q, &p.b_k, &p.b_v}) std::copy_n(b->data(), 4, b->data() + 4);
+  for (index_t e = 0; e < 8; ++e) std::copy_n(&p.w_o(e, 0), 4, &p.w_o(e, 4));
+  const Redundancy found = compare(encoder, segments);
+  EXPECT_NE(before.cluster[0], before.cluster[1]);
+  EXPECT_EQ(found.cluster[0], found.cluster[1]);
+  EXPECT_EQ(found.nearest(0, 3)[0], 1);
+  EXPECT_NEAR(found.writes.cosine(0, 1), 1, 1e-6);
+  EXPECT_EQ(found.map_distance(0, 1), 0);
+  EXPECT_NEAR(found.plane.positions(0, 0), found.plane.positions(1, 0), 1e-6);
+  EXPECT_NEAR(found.layers[0].effective_heads, 1, 1e-4);
+}
+
 TEST(HeadComparison, HasTheSameBitsForAnyThreads) {
   const Encoder encoder = small_encoder(kVocabulary, 2, 3);
   const std::vector<Segment> segments = random_segments(4);
@@ -109,6 +178,7 @@ TEST(HeadComparison, HasTheSameBitsForAnyThreads) {
   for (index_t n = 0; n < one.writes.cka.size(); ++n) {
     EXPECT_EQ(one.writes.cka.data()[n], many.writes.cka.data()[n]);
     EXPECT_EQ(one.writes.cosine.data()[n], many.writes.cosine.data()[n]);
+    EXPECT_EQ(one.map_distance.data()[n], many.map_distance.data()[n]);
   }
   for (std::size_t layer = 0; layer < 2; ++layer) {
     EXPECT_EQ(one.layers[layer].replaceable->r2, many.layers[layer].replaceable->r2);
@@ -129,6 +199,16 @@ TEST(HeadComparison, LeavesOutWhatThereIsNoRoomOrTextFor) {
   EXPECT_GT(single.layers[0].effective_heads, 1);
   EXPECT_EQ(error_of([&] { HeadComparison(encoder).result(); }),
             "HeadComparison::result: a segment must have been added, got num_segments=0");
+  HeadComparison comparison(encoder);
+  const Observer add = [&](const ObservedBatch& batch) { comparison.add(batch); };
+  EXPECT_EQ(error_of([&] {
+              observe(encoder, segments, {&add, 1}, {.capture = {.head_outputs = true}});
+            }),
+            "HeadComparison::add: probs of all heads must be captured, got layer=0, captured=0, num_heads=2");
+  EXPECT_EQ(error_of([&] {
+              observe(encoder, segments, {&add, 1}, {.capture = {}});
+            }),
+            "HeadComparison::add: head_outputs of all layers must be captured, got layers=0, expected=2");
 }
 
 TEST(HeadComparison, CopesWithLayersThatLostHeads) {
