@@ -126,7 +126,9 @@ json layer_json(const HeadsResult& result, index_t index) {
           {"num_heads", layer.num_heads},
           {"effective_heads", layer.effective_heads},
           {"averaging_loss", layer.averaging_loss ? json(*layer.averaging_loss) : json(nullptr)},
-          {"removal_order", order}};
+          {"removal_order", order},
+          {"fit_tokens", layer.fit_tokens},
+          {"fit_inputs", layer.fit_inputs}};
 }
 
 }  // namespace
@@ -176,6 +178,22 @@ json head_redundancy_json(const HeadsResult& result, const lens::EncoderHead& he
           {"position", {rounded(found.plane.positions(index, 0)), rounded(found.plane.positions(index, 1))}}};
 }
 
+namespace {
+
+/// Noise alone costs R2 about inputs / tokens: with fewer tokens an input the user is told.
+constexpr index_t kFewestTokensPerInput = 10;
+
+std::string few_fit_tokens_text(const lens::Redundancy& redundancy) {
+  for (const lens::LayerRedundancy& layer : redundancy.layers) {
+    if (!layer.replaceable || layer.fit_tokens / kFewestTokensPerInput >= layer.fit_inputs) continue;
+    return fmt::format("R2 is too low: it was fitted on {} tokens with {} inputs each; give more text or --segments.",
+                       layer.fit_tokens, layer.fit_inputs);
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string redundancy_text(const HeadsResult& result, const Style& style, int width) {
   const int columns = std::min(width, 110);
   std::string text;
@@ -192,10 +210,10 @@ std::string redundancy_text(const HeadsResult& result, const Style& style, int w
     text += paragraph(line, columns);
   }
   if (const std::string pairs = near_duplicates_text(result); !pairs.empty()) text += paragraph(pairs, columns);
+  if (const std::string few = few_fit_tokens_text(*result.redundancy); !few.empty()) text += paragraph(few, columns);
   constexpr auto kNote =
       "effective heads: how many write differently. averaging loss: what would be lost if heads were averaged. R2: how "
-      "much of what the head writes the others of its layer can write instead, on text that was not fitted; 1 is all, "
-      "and little text makes it too low. "
+      "much of what the head writes the others of its layer can write instead, on text that was not fitted; 1 is all. "
       "Near-duplicates write alike (CKA) by 0.95 or more.";
   return text + paragraph(kNote, columns, 0, style.dim, style.off);
 }

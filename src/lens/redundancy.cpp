@@ -115,6 +115,7 @@ void HeadComparison::add(const ObservedBatch& batch) {
           {{"layers", batch.output.heads.size()}, {"expected", layers}});
   for (const index_t half : {0, 1}) {
     std::vector<Tensor<float, 2>> rows;
+    rows.reserve(layers);
     for (std::size_t layer = 0; layer < layers; ++layer) {
       rows.push_back(rows_of_half(batch, layer, half));
       halves_[half][layer].add(rows.back(), batch.threads);
@@ -146,6 +147,7 @@ void HeadComparison::add_maps(const ObservedBatch& batch, index_t b) {
 void HeadComparison::add_cross(const std::vector<Tensor<float, 2>>& rows, Executor* threads) {
   if (cross_.empty() || rows.front().shape(0) == 0) return;
   std::vector<Tensor<double, 2>> exact;
+  exact.reserve(rows.size());
   for (const Tensor<float, 2>& each : rows) exact.push_back(to_double(each));
   for (std::size_t b = 0; b < rows.size(); ++b) {
     for (std::size_t a = 0; a < b; ++a) {
@@ -184,7 +186,7 @@ Redundancy::HalfDifference HeadComparison::half_difference(Executor* threads) co
     if (attention.num_heads() < 2) continue;
     const double apart = difference(write_similarity({attention, halves_[0][layer]}, threads).cka,
                                     write_similarity({attention, halves_[1][layer]}, threads).cka);
-    const auto count = static_cast<double>(attention.num_heads() * (attention.num_heads() - 1) / 2);
+    const auto heads = static_cast<double>(attention.num_heads()), count = heads * (heads - 1) / 2;
     squares += apart * apart * count, pairs += count;
   }
   return {.cka = pairs > 0 ? std::sqrt(squares / pairs) : 0,
@@ -222,7 +224,10 @@ Redundancy HeadComparison::result(Executor* threads) const {
   run_tasks(threads, static_cast<index_t>(both.size()), [&](index_t n, int) {
     const auto at = static_cast<std::size_t>(n);
     if (both[at].features() == 0) return;
-    result.layers[at].replaceable = replaceability(encoder_.layers()[at].attention, halves_[0][at], halves_[1][at]);
+    LayerRedundancy& layer = result.layers[at];
+    layer.fit_tokens = halves_[0][at].num_tokens();
+    layer.fit_inputs = both[at].features() / layer.num_heads * (layer.num_heads - 1);
+    layer.replaceable = replaceability(encoder_.layers()[at].attention, halves_[0][at], halves_[1][at]);
   });
   return result;
 }

@@ -104,6 +104,10 @@ class Heads(CommandTest):
         self.assertEqual(set(found["similarity"]["summary"]), {"looks_alike", "writes_alike"})
         self.assertEqual(set(found["similarity"]["null"]), {"looks_alike", "writes_alike"})
         self.assertRegex(out, r"the most alike: \d\.\d and \d\.\d \(0\.\d\d\)\.|Near-duplicates: \d of 10 pairs:")
+        self.assertEqual([(layer["fit_tokens"], layer["fit_inputs"]) for layer in found["layers"]], [(80, 8), (80, 4)])
+        self.assertNotIn("R2 is too low", out)
+        _, out = self.heads(content=WORDS * 3, num_heads=3, d_model=12)
+        self.assertIn("R2 is too low: it was fitted on 20 tokens with 8 inputs each; give more text or --segments.", out)
         found, out = self.heads(content="cat sat")  # one segment: nothing is held out
         self.assertIsNone(found["layers"][0]["removal_order"])
         self.assertIsNone(found["heads"][0]["replaceable"])
@@ -288,6 +292,12 @@ class HeadsOfMiniLM(CommandTest):
         unassigned = [head for head in found["heads"] if head["role"] == "unassigned"]
         self.assertRegex(out.replace("\n", " "), rf"unassigned {len(unassigned)}\.")
         self.assertTrue(any(head["role"] == "syntactic" for head in found["heads"]))
+        self.assertEqual(found["similarity"]["near_duplicates"], [])
+        near = roles[2, 5]["nearest"][0]
+        self.assertEqual((near["layer"], near["head"]), (2, 7))
+        self.assertAlmostEqual(near["writes_alike"], 0.64, delta=0.05)
+        for layer in found["layers"]:
+            self.assertTrue(7 < layer["effective_heads"] < 11.9, layer)
 
 
 if __name__ == "__main__":

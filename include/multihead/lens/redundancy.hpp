@@ -22,6 +22,7 @@ struct LayerRedundancy {
   index_t num_heads = 0;
   double effective_heads = 0;
   std::optional<double> averaging_loss = {};       ///< none without a head that writes
+  index_t fit_tokens = 0, fit_inputs = 0;          ///< tokens that `replaceable` was fitted on, and features
   std::optional<Replaceability> replaceable = {};  ///< none with fewer than two segments, or no head
 };
 
