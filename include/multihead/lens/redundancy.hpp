@@ -45,7 +45,7 @@ struct Redundancy {
   std::optional<HalfDifference> halves = {};
 
   /// The heads that write most like one, at most `count`, the most alike first.
-  std::vector<index_t> nearest(index_t head, index_t count) const;
+  MULTIHEAD_API std::vector<index_t> nearest(index_t head, index_t count) const;
 };
 
 struct HeadComparisonOptions {
