@@ -29,7 +29,7 @@ struct LayerRedundancy {
 constexpr double kNearDuplicate = 0.95, kSimilar = 0.8;  ///< CKA
 
 /// Pairs of heads [N, N] over all heads, layer by layer.
-struct Redundancy {
+struct MULTIHEAD_API Redundancy {
   std::vector<LayerRedundancy> layers;
   WriteSimilarity writes;          ///< NaN for heads of two layers that were not compared
   Tensor<double, 2> map_distance;  ///< J, mean Jensen-Shannon divergence of the maps in bits
@@ -45,7 +45,7 @@ struct Redundancy {
   std::optional<HalfDifference> halves = {};
 
   /// The heads that write most like one, at most `count`, the most alike first.
-  MULTIHEAD_API std::vector<index_t> nearest(index_t head, index_t count) const;
+  std::vector<index_t> nearest(index_t head, index_t count) const;
 };
 
 struct HeadComparisonOptions {
