@@ -87,6 +87,9 @@ class MULTIHEAD_API Encoder {
   /// with empty `original_heads`.
   Encoder(const EncoderConfig& config, std::span<const nn::RemainingHeads> heads);
 
+  /// A copy of the parameters; packed weights are not copied.
+  Encoder clone() const;
+
   const EncoderConfig& config() const { return config_; }
   /// Number of tokens of the longest sequence that forward accepts.
   index_t max_tokens() const { return config_.max_tokens(); }

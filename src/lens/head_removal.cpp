@@ -5,16 +5,12 @@
 #include <algorithm>
 
 #include "core/require.hpp"
+#include "lens/moments.hpp"
 
 namespace multihead::lens {
 namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using Vector = Eigen::VectorXd;
-
 constexpr const char* kFunction = "HeadRemoval";
-
-Matrix to_eigen(TensorView<const double, 2> x) { return Eigen::Map<const Matrix>(x.data(), x.shape(0), x.shape(1)); }
 
 // Indices of the features of some heads.
 std::vector<Eigen::Index> features_of(std::span<const index_t> heads, index_t width) {
@@ -67,8 +63,8 @@ struct HeadRemoval::Impl {
   Vector factors(const Split& s) const {
     const auto kept = [&](const auto& m, const auto& columns) { return Matrix(m(s.kept, columns)); };
     Matrix system = kept(head_writes, s.kept);
-    const double lambda = 1e-12 * std::max(head_writes.trace(), 1e-300);
-    system.diagonal().array() += lambda;
+    const double tiny = 1e-12 * std::max(head_writes.trace(), 1e-300);
+    system.diagonal().array() += tiny;
     return system.ldlt().solve(kept(head_writes, s.removed).rowwise().sum());
   }
 
@@ -101,7 +97,7 @@ HeadRemoval::HeadRemoval(const nn::MultiHeadAttention<float>& layer, const HeadP
   if (impl->has_bias) impl->bias = Eigen::Map<const Eigen::VectorXf>(p.b_o.data(), extents.y_width).cast<double>();
   const double tokens = static_cast<double>(products.num_tokens());
   impl->moments = to_eigen(products.products()) / tokens;
-  impl->mean = Eigen::Map<const Vector>(products.sums().data(), features) / tokens;
+  impl->mean = mean_of(products);
   impl->covariance = impl->moments;
   if (impl->has_bias) impl->covariance -= impl->mean * impl->mean.transpose();
   impl->writes = impl->weights * impl->weights.transpose();

@@ -6,6 +6,7 @@
 #include "core/ceil_div.hpp"
 #include "core/require.hpp"
 #include "models/packed_input.hpp"
+#include "models/parameter_walk.hpp"
 
 namespace multihead {
 namespace {
@@ -124,6 +125,21 @@ Encoder::Encoder(const EncoderConfig& config, std::span<const nn::RemainingHeads
   require(static_cast<index_t>(heads.size()) == config.num_layers, "Encoder", "heads must have one entry per layer",
           {{"heads", heads.size()}, {"num_layers", config.num_layers}});
   for (const nn::RemainingHeads& of_layer : heads) layers_.push_back(make_layer(config, of_layer));
+}
+
+Encoder Encoder::clone() const {
+  std::vector<nn::RemainingHeads> heads;
+  for (const EncoderLayer& layer : layers_) heads.push_back(layer.attention.heads());
+  Encoder copy(config_, heads);
+  const NamingScheme& scheme = naming_schemes().front();  // any: what parameters are called does not matter
+  std::vector<std::span<const float>> originals;
+  for_each_parameter(scheme, *this, [&](const std::string&, const auto& from) {
+    originals.emplace_back(from.data(), static_cast<std::size_t>(from.size()));
+  });
+  std::size_t next = 0;
+  for_each_parameter(scheme, copy,
+                     [&](const std::string&, auto& to) { std::ranges::copy(originals[next++], to.data()); });
+  return copy;
 }
 
 void Encoder::pack_weights(Executor* threads) {
