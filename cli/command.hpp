@@ -33,6 +33,7 @@ int run_explain(int argc, char** argv);
 int run_heads(int argc, char** argv);
 int run_inspect(int argc, char** argv);
 int run_onnx(int argc, char** argv);
+int run_prune(int argc, char** argv);
 int run_serve(int argc, char** argv);
 
 /// What --version prints: the version, which instruction set runs of those that could, and how many threads.

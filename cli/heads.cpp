@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 
 #include "command.hpp"
 #include "files.hpp"
@@ -61,24 +60,6 @@ bool parse_flags(Flags& flags, int argc, char** argv) {
   app.footer(kExample);
   return parse(app, argc, argv);
 }
-
-/// "judging 12 of 90 segments, 3 s left"
-class TimeLeft {
- public:
-  TimeLeft(Progress& progress, index_t total) : progress_(progress), total_(total) {}
-
-  void say(index_t done) {
-    const double seconds = elapsed();
-    const double left = seconds / static_cast<double>(std::max<index_t>(done, 1)) * static_cast<double>(total_ - done);
-    progress_.say(fmt::format("judging heads: {} of {} segments, {:.0f} s left", done, total_, left));
-  }
-  double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
-
- private:
-  Progress& progress_;
-  index_t total_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 index_t most_tokens(const TextEncoder& model) {
   return std::min(model.cut.max_length.value_or(kMostIndex), model.encoder.max_tokens());
@@ -140,7 +121,7 @@ void judge(HeadsResult& result, const Flags& flags, TextEncoder& model, const In
   const index_t ours = lens::num_runs(result.corpus, result.repeated, options);
   const index_t others = flags.no_null ? 0 : lens::num_runs(null_corpus, result.repeated, null_options);
   const auto sentences = static_cast<index_t>(input.gold.size());
-  TimeLeft time(progress, ours + others + sentences);
+  TimeLeft time(progress, "judging heads", "segments", ours + others + sentences);
   options.progress = [&](index_t done) { time.say(done); };
   model.encoder.pack_weights(threads);
   lens::HeadComparison comparison(

@@ -18,6 +18,7 @@ constexpr Command kCommands[] = {
     {"inspect", "run a model on a text: a table of its heads, a drawing, an interactive page", run_inspect},
     {"serve", "the same page live: type a text, see the maps at once", run_serve},
     {"heads", "which role each head of a model has: previous token, first token, induction, ...", run_heads},
+    {"prune", "a smaller model without the heads that it can best do without", run_prune},
     {"explain", "the six steps of multi-head attention on a text, with every shape and number", run_explain},
     {"onnx", "run conformance cases of the ONNX operators Attention and RotaryEmbedding", run_onnx},
 };

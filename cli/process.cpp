@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <climits>
@@ -113,6 +114,12 @@ void Progress::end() {
 
 void Progress::say(std::string_view text) {
   if (shown_) write_error_bytes(fmt::format("\r\033[K{}", fitted(fmt::format("{} ..", text), error_width() - 1)));
+}
+
+void TimeLeft::say(index_t done) {
+  const double each = elapsed() / static_cast<double>(std::max<index_t>(done, 1));
+  progress_.say(fmt::format("{}: {} of {} {}, {:.0f} s left", what_, done, total_, units_,
+                            each * static_cast<double>(total_ - done)));
 }
 
 }  // namespace multihead::cli

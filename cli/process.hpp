@@ -1,8 +1,10 @@
 // The standard streams and signals of the process: every write is checked, and an end by a signal leaves no files.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "multihead/threads.hpp"
@@ -58,6 +60,22 @@ class Progress {
 
  private:
   bool shown_;
+};
+
+/// "judging heads: 12 of 90 segments, 3 s left"
+class TimeLeft {
+ public:
+  TimeLeft(Progress& progress, std::string what, std::string units, index_t total)
+      : progress_(progress), what_(std::move(what)), units_(std::move(units)), total_(total) {}
+
+  void say(index_t done);
+  double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+
+ private:
+  Progress& progress_;
+  std::string what_, units_;
+  index_t total_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace multihead::cli
