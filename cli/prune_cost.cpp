@@ -52,7 +52,9 @@ std::optional<index_t> status_bytes(const std::string& name) {
   return {};
 }
 
+/// Of a second forward: the first may leave memory to the allocator.
 std::optional<index_t> forward_memory(const Encoder& encoder, const TokenBatch& batch, Executor* threads) {
+  static_cast<void>(encoder.forward(batch.input(), {.threads = threads}));
   release_kept_memory();
   ::malloc_trim(0);
   std::ofstream reset("/proc/self/clear_refs");
