@@ -9,6 +9,7 @@
 #include "command.hpp"
 #include "files.hpp"
 #include "model_run.hpp"
+#include "multihead/atlas_report.hpp"
 #include "multihead/lens/null_model.hpp"
 #include "process.hpp"
 
@@ -19,7 +20,7 @@ constexpr index_t kNullSegments = 16;
 
 struct Flags {
   std::string text, model;
-  std::optional<std::string> gold, json, fail_if;
+  std::optional<std::string> gold, json, page, fail_if;
   index_t segments = 64, tokens = 128;
   std::uint64_t seed = 1;
   bool no_null = false, olsson = false;
@@ -29,6 +30,7 @@ struct Flags {
 constexpr auto kExample =
     "Example:\n"
     "  multihead heads --text letters.txt\n"
+    "  multihead heads --text letters.txt --html heads.html\n"
     "  multihead heads --text letters.txt --model DIR --json heads.json --fail-if \"previous==0\"\n"
     "  multihead heads --gold en_pud-ud-test.conllu      (which heads follow which dependency relation)\n\n"
     "A role is judged by the share of attention on its keys, beyond chance; docs/lens.md has the definitions. "
@@ -47,6 +49,8 @@ bool parse_flags(Flags& flags, int argc, char** argv) {
   app.add_option("--model", flags.model, "a Hugging Face folder (BERT family); default: the one of scripts/get-model")
       ->type_name("DIR");
   app.add_option("--json", flags.json, "write the table and all scores as JSON")->type_name("FILE");
+  app.add_option("--html", flags.page, "write a page of the heads: grid, table, similarity, map, comparison")
+      ->type_name("FILE");
   app.add_option("--fail-if", flags.fail_if, "end with exit code 3 if this holds, as \"induction==0\"")
       ->type_name("CONDITION");
   add_whole_number(app, "--segments", flags.segments, 1, kMostIndex, "at most so many segments of the text [64]");
@@ -166,6 +170,34 @@ void print_table(const HeadsResult& result) {
   if (result.relations) print("\n" + relations_table(result, style, width));
 }
 
+/// The files that a person asked for.
+class Outputs {
+ public:
+  Outputs(const Flags& flags, const std::string& folder) {
+    std::vector<const Output*> all;
+    if (flags.json) all.push_back(&json_.emplace("--json", *flags.json));
+    if (flags.page) all.push_back(&page_.emplace("--html", *flags.page));
+    for (const std::string& path : {flags.text, flags.gold.value_or("")}) {
+      check_apart(all, path == kStandardInput ? "" : path, folder);
+    }
+  }
+
+  /// The table goes to standard output unless a file does.
+  void write(const HeadsResult& result) {
+    const std::string numbers = json_ || page_ ? heads_json(result) : "";
+    if (page_) page_->write(atlas_page(printable(result.name()), numbers));
+    if (json_) json_->write(numbers);
+    if ((json_ && json_->is_standard_output()) || (page_ && page_->is_standard_output())) return;
+    print_table(result);
+    if (page_ || json_) print("\n");
+    if (page_) print(fmt::format("Page: {}\n", printable(page_->path())));
+    if (json_) print(fmt::format("Numbers: {}\n", printable(json_->path())));
+  }
+
+ private:
+  std::optional<Output> json_, page_;
+};
+
 }  // namespace
 
 int run_heads(int argc, char** argv) {
@@ -175,12 +207,7 @@ int run_heads(int argc, char** argv) {
   if (flags.fail_if) condition.emplace(*flags.fail_if, flags.gold.has_value());
   const Input input = read_input(flags);
   const std::string folder = model_folder(flags.model);
-  std::optional<Output> json;
-  if (flags.json) json.emplace("--json", *flags.json);
-  const Output* outputs[] = {json ? &*json : nullptr};
-  for (const std::string& path : {flags.text, flags.gold.value_or("")}) {
-    check_apart(std::span(outputs).first(json ? 1 : 0), path == kStandardInput ? "" : path, folder);
-  }
+  Outputs outputs(flags, folder);
 
   TextEncoder model = load_text_encoder(folder, {.sentence_vectors = false});
   check_has_heads(model.encoder, folder);
@@ -192,9 +219,7 @@ int run_heads(int argc, char** argv) {
   Workers threads(flags.threads);
   judge(result, flags, model, input, threads.get());
 
-  if (json) json->write(heads_json(result));
-  if (!json || !json->is_standard_output()) print_table(result);
-  if (json && !json->is_standard_output()) print(fmt::format("\nNumbers: {}\n", printable(json->path())));
+  outputs.write(result);
   if (!condition || !condition->holds(result)) return 0;
   print_error(fmt::format("multihead: heads: --fail-if holds: {}", condition->found(result)));
   return kFailed;

@@ -4,13 +4,13 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "multihead/lens.hpp"
 #include "multihead/tensor.hpp"
 #include "report/assets.hpp"
 #include "report/check_report.hpp"
 #include "report/escape.hpp"
+#include "report/fill.hpp"
 #include "report/pack_map.hpp"
 
 namespace multihead {
@@ -91,22 +91,6 @@ json page_data(const AttentionReport& report, const std::vector<Head>& heads, co
 std::string map_element(const Head& at, const std::string& packed) {
   return "<script type=\"text/plain\" id=\"map-" + std::to_string(at.layer) + "-" + std::to_string(at.number) + "\">" +
          packed + "</script>\n";
-}
-
-/// The template with each mark replaced; what is put in is not looked at again.
-std::string fill(std::string_view text, const std::vector<std::pair<std::string_view, std::string_view>>& values) {
-  std::string page;
-  while (true) {
-    const std::size_t open = text.find("{{");
-    page += text.substr(0, open);
-    if (open == std::string_view::npos) return page;
-    const std::size_t close = text.find("}}", open);
-    const std::string_view mark = text.substr(open + 2, close - open - 2);
-    for (const auto& [name, value] : values) {
-      if (name == mark) page += value;
-    }
-    text.remove_prefix(close + 2);
-  }
 }
 
 }  // namespace

@@ -37,6 +37,23 @@ class Heads(CommandTest):
         self.assertEqual((code, err), (0, ""))
         return json.loads((self.folder / "heads.json").read_text(encoding="utf-8")), out
 
+    def test_the_page_has_the_numbers_of_the_document(self):
+        found, out = self.heads("--html", "heads.html")
+        self.assertTrue(out.endswith("\nPage: heads.html\nNumbers: heads.json\n"), out)
+        page = (self.folder / "heads.html").read_text(encoding="utf-8")
+        data = json.loads(page.partition('<script type="application/json" id="data">')[2].partition("</script>")[0])
+        self.assertEqual(data["title"], "model")
+        self.assertEqual(data["heads"], found["heads"])
+
+    def test_the_page_goes_to_standard_output(self):
+        out = self.output_of("heads", "--text", self.text(), "--model", self.model(), "--tokens", "20", "--html", "-", "--no-null")
+        self.assertTrue(out.startswith("<!doctype html>"))
+        self.assertTrue(out.endswith("</html>\n"))
+
+    def test_the_page_and_the_document_are_two_files(self):
+        self.assert_refused(2, 'heads: --html must not name the file of --json, got "x"', "heads", "--text", self.text(),
+                            "--json", "x", "--html", "x", "--model", self.model())
+
     def test_the_document(self):
         found, out = self.heads()
         self.assertEqual(found["model"], "model")
