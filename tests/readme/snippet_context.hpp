@@ -13,6 +13,7 @@
 #include "multihead/encoder.hpp"
 #include "multihead/lens.hpp"
 #include "multihead/lens/observe.hpp"
+#include "multihead/lens/redundancy.hpp"
 #include "multihead/multihead.hpp"
 #include "multihead/report.hpp"
 #include "multihead/safetensors.hpp"
@@ -22,7 +23,7 @@
 
 using namespace multihead;
 using namespace multihead::nn;
-using multihead::lens::observe;
+using multihead::lens::HeadComparison, multihead::lens::observe, multihead::lens::ObservedBatch, multihead::lens::Redundancy;
 
 extern const index_t B, H, Hkv, S, Sq, Skv, D, Dv, rows, columns;
 extern float *pointer, *qkv, *out_data;

@@ -1,7 +1,7 @@
 // Which heads of an encoder repeat each other, gathered in one pass over a text.
 //
 //   HeadComparison comparison(encoder);
-//   observe(encoder, corpus.segments, {{[&](const ObservedBatch& batch) { comparison.add(batch); }}}, ..);
+//   observe(encoder, corpus.segments, {{[&](const ObservedBatch& batch) { comparison.add(batch); }}});
 //   const Redundancy found = comparison.result();
 //
 // Even segments are one half of the text, odd ones the other: what is learned on one is judged on the other.
