@@ -77,7 +77,7 @@ void check_heads_fit(index_t d_model, index_t num_heads) {
       width, num_heads * width, d_model, d_model, divisors(d_model)));
 }
 
-/// The head that the flag names by its number as designed, counted among those that the layer has; else the first.
+/// The head that the flag names by its original number, counted among those that the layer has; else the first.
 index_t find_head(const nn::MultiHeadAttention<float>& layer, std::optional<index_t> number) {
   const std::vector<index_t>& numbers = layer.heads().original_heads;
   if (!number) return 0;

@@ -34,7 +34,7 @@ struct Explanation {
 
   index_t num_tokens() const { return x.shape(1); }
   /// The original number of head h, which is shown and which flags take.
-  index_t designed_head(index_t h) const { return layer.heads().original_heads[static_cast<std::size_t>(h)]; }
+  index_t original_head(index_t h) const { return layer.heads().original_heads[static_cast<std::size_t>(h)]; }
 };
 
 /// Runs the layer and fills everything but `checks`.

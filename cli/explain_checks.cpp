@@ -57,7 +57,7 @@ Tensor<float, 4> head_with_other_token(const Explanation& e, const nn::MultiHead
 Check reads_all_features(const Explanation& e) {
   const nn::MultiHeadExtents& size = e.layer.extents();
   if (size.num_heads == 1) return {2, true, fmt::format("the one head reads all {} features of a token", size.d_model)};
-  const index_t number = e.designed_head(e.head), outside = number == 0 ? size.d_model - 1 : 0;
+  const index_t number = e.original_head(e.head), outside = number == 0 ? size.d_model - 1 : 0;
   Tensor<float, 3> token({1, 1, size.d_model}), y({1, 1, size.y_width});
   for (index_t f = 0; f < size.d_model; ++f) token(0, 0, f) = e.x(0, 0, f) + (f == outside ? 1.0f : 0.0f);
   nn::MultiHeadActivations<float> other;

@@ -139,7 +139,7 @@ std::string Writer::checks_text(int step) const {
 /// "head_0[老白] = 0.31 v[老白] + 0.27 v[拿起] + ..": what the first token reads.
 std::string Writer::weighted_sum() const {
   const index_t shown = std::min<index_t>(e_.num_tokens(), 4);
-  std::string text = fmt::format("head_{}[{}] =", e_.designed_head(e_.head), fitted(e_.tokens[0], 10));
+  std::string text = fmt::format("head_{}[{}] =", e_.original_head(e_.head), fitted(e_.tokens[0], 10));
   for (index_t j = 0; j < shown; ++j) {
     text += fmt::format("{} {:.3f} v[{}]", j == 0 ? "" : " +", e_.probs(0, j),
                         fitted(e_.tokens[static_cast<std::size_t>(j)], 10));
@@ -155,7 +155,7 @@ std::string columns_ruler(const Explanation& e) {
     const bool skip = size.num_heads > 4 && h >= 3 && h < size.num_heads - 1;
     if (skip && h > 3) continue;
     text += skip ? "| .. "
-                 : fmt::format("| head {}: {}..{} ", e.designed_head(h), h * size.head_dim_v,
+                 : fmt::format("| head {}: {}..{} ", e.original_head(h), h * size.head_dim_v,
                                (h + 1) * size.head_dim_v - 1);
   }
   return text + "|";
@@ -200,7 +200,7 @@ std::string Writer::first_steps() const {
   text += formula(bias ? "q_h = X W_h^Q + b_h   (k_h, v_h alike)" : "q_h = X W_h^Q   (k_h, v_h alike)",
                   fmt::format("[{}, {}] x [{}, {}] = [{}, {}]   for each of {} heads", n, s.d_model, s.d_model,
                               s.head_dim, n, s.head_dim, s.num_heads));
-  text += note(fmt::format("q of head {}:", e_.designed_head(e_.head))) + rows_text(of_head(e_.activations.q, e_.head));
+  text += note(fmt::format("q of head {}:", e_.original_head(e_.head))) + rows_text(of_head(e_.activations.q, e_.head));
   text += checks_text(2);
 
   text += title(3, "Scaled scores");
@@ -223,7 +223,7 @@ std::string Writer::last_steps() const {
   text += note(weighted_sum()) + rows_text(of_head(e_.activations.heads, e_.head)) + checks_text(4);
 
   text += title(5, "Concatenation");
-  text += formula(fmt::format("concat(head_{} .. head_{})", e_.designed_head(0), e_.designed_head(s.num_heads - 1)),
+  text += formula(fmt::format("concat(head_{} .. head_{})", e_.original_head(0), e_.original_head(s.num_heads - 1)),
                   fmt::format("{} of [{}, {}] side by side = [{}, {}]", s.num_heads, n, s.head_dim_v, n,
                               s.num_heads * s.head_dim_v));
   text += paragraph_of(columns_ruler(e_)) +

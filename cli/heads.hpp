@@ -37,7 +37,7 @@ struct HeadsResult {
 
   /// The last part of the folder's path.
   std::string name() const;
-  index_t number_of(const LayerHead& head) const;  ///< as designed
+  index_t number_of(const LayerHead& head) const;  ///< the original number
   /// The relation that a head follows best of those that pass; null = none.
   const lens::Relation* relation_of(const lens::EncoderHead& head) const;
 };

@@ -94,7 +94,7 @@ void check_range(const char* flag, std::optional<index_t> value, index_t count, 
 void check_head_exists(const Encoder& encoder, const Flags& flags) {
   const auto num_layers = static_cast<index_t>(encoder.layers().size());
   check_range("--layer", flags.layer, num_layers);
-  index_t most = 0;  // heads count as designed
+  index_t most = 0;  // by original numbers
   for (index_t l = flags.layer.value_or(0); l <= flags.layer.value_or(num_layers - 1); ++l) {
     for (index_t number : encoder.layers()[static_cast<std::size_t>(l)].attention.heads().original_heads) {
       most = std::max(most, number + 1);

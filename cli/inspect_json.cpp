@@ -63,7 +63,7 @@ std::string inspection_json(const Inspection& inspection) {
                        {"num_tokens_uncut", run.encoding.num_tokens_uncut},
                        {"tokens", tokens_json(inspection)},
                        {"words", inspection.tokens.words},
-                       {"shown", {{"layer", layer}, {"head", run.designed_head(layer, head)}}},
+                       {"shown", {{"layer", layer}, {"head", run.original_head(layer, head)}}},
                        {"heads", heads}};
   // Names of files need not be UTF-8: what is not becomes U+FFFD.
   return escaped_json(result.dump(1, ' ', false, json::error_handler_t::replace)) + "\n";

@@ -211,12 +211,12 @@ std::string heads_table(const Inspection& inspection, const Style& style, int wi
 std::string map_drawing(const Inspection& inspection, const Style& style, int width) {
   const auto [layer, head] = inspection.shown;
   const lens::HeadMap probs = map_of(inspection.run, layer, head);
-  const index_t designed = inspection.run.designed_head(layer, head);
+  const index_t original = inspection.run.original_head(layer, head);
   const double most = largest(probs);
   const bool fits = label_columns(inspection.tokens.tokens) + 2 + 2 * probs.shape(1) <= width;
   // Chosen for what it does, which can only be said where the text has distant tokens.
   const bool chosen = !inspection.shown_was_asked_for && inspection.shown_confidence.value_or(0) > 0;
-  const std::string text = fmt::format("Layer {}, head {}{}. Row: query, column: key.", layer, designed,
+  const std::string text = fmt::format("Layer {}, head {}{}. Row: query, column: key.", layer, original,
                                        chosen ? ", the one that looks most surely at distant tokens" : "");
   return paragraph(text, width, 0, style.bold, style.off) + "\n" +
          (fits ? token_map(inspection, probs, most, style) : picture(probs, most, width, style)) + "\n" +

@@ -17,7 +17,7 @@ std::vector<HeadStatistics> statistics_of(const ModelRun& run, const ReportToken
       const auto l = static_cast<index_t>(layer);
       heads.push_back({.layer = l,
                        .head = h,
-                       .number = run.designed_head(l, h),
+                       .number = run.original_head(l, h),
                        .summary = {},
                        .offsets = {},
                        .distant_confidence = {}});

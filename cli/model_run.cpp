@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 std::string Model::name() const { return fs::path(folder).lexically_normal().filename().string(); }
 
-index_t ModelRun::designed_head(index_t layer, index_t head) const {
+index_t ModelRun::original_head(index_t layer, index_t head) const {
   const auto& heads = encoder().layers()[static_cast<std::size_t>(layer)].attention.heads().original_heads;
   return heads[static_cast<std::size_t>(head)];
 }

@@ -34,7 +34,7 @@ struct ModelRun {
   const Encoder& encoder() const { return model->encoder(); }
   index_t num_tokens() const { return encoding.num_tokens(); }
   /// The number that a head of a layer had in the design, before any was removed: how people name it.
-  index_t designed_head(index_t layer, index_t head) const;
+  index_t original_head(index_t layer, index_t head) const;
   std::string name() const { return model->name(); }
   /// "The text has 600 tokens; the model reads 512, so the last 88 are left out.", or nothing.
   std::string cut_note() const;

@@ -54,18 +54,18 @@ void check(const RoleTargets& targets, const HeadObservation& head) {
 }  // namespace
 
 struct RoleSums::Buffers {
-  std::vector<double> weights, value_weights;  // [T]
+  std::vector<double> probs, value_probs;  // [T]
 
-  explicit Buffers(std::size_t tokens) : weights(tokens), value_weights(tokens) {}
+  explicit Buffers(std::size_t tokens) : probs(tokens), value_probs(tokens) {}
 };
 
 /// Query i with what all roles need of it.
 struct RoleSums::Row {
   index_t i = 0;
   TextSpan seen = {};
-  std::span<const double> weights = {}, value_weights = {};  ///< [T]; those of values sum to 1, or are absent
-  index_t top = 0, active_top = 0;                           ///< keys of the largest weight, among all or all but sinks
-  double near = 0, wide = 0;                                 ///< mass within 5 and within 8 positions
+  std::span<const double> probs = {}, value_probs = {};  ///< [T]; those of values sum to 1, or are absent
+  index_t top = 0, active_top = 0;                       ///< keys of the largest prob, among all or all but sinks
+  double near = 0, wide = 0;                             ///< mass within 5 and within 8 positions
   double total = 0, value_total = 0, sink_mass = 0;
   index_t num_sinks = 0;  ///< visible ones
 };
@@ -81,12 +81,12 @@ void RoleSums::add_row(const RoleTargets& targets, const Row& row) {
     double mass = 0, value_mass = 0, active_mass = 0, active_size = 0;
     bool hit = false, active_hit = false;
     for (const std::int32_t j : keys) {
-      const double weight = row.weights[static_cast<std::size_t>(j)];
-      mass += weight;
-      if (!row.value_weights.empty()) value_mass += row.value_weights[static_cast<std::size_t>(j)];
+      const double prob = row.probs[static_cast<std::size_t>(j)];
+      mass += prob;
+      if (!row.value_probs.empty()) value_mass += row.value_probs[static_cast<std::size_t>(j)];
       hit = hit || j == row.top;
       if (targets.is_sink(j)) continue;
-      active_mass += weight, active_size += 1;
+      active_mass += prob, active_size += 1;
       active_hit = active_hit || j == row.active_top;
     }
     const bool counts_hits = which == kRarestSet || which == kTwoRarestSet;
@@ -103,40 +103,40 @@ void RoleSums::add_row(const RoleTargets& targets, const Row& row) {
 }
 
 RoleSums::Row RoleSums::read_row(const RoleTargets& targets, const HeadObservation& head, index_t i, Buffers& buffers) {
-  Row row{.i = i, .seen = targets.visible(i), .weights = buffers.weights};
+  Row row{.i = i, .seen = targets.visible(i), .probs = buffers.probs};
   row.top = row.active_top = -1;
   for (index_t j = 0; j < targets.num_tokens(); ++j) {
     const auto at = static_cast<std::size_t>(j);
-    const double weight = buffers.weights[at] = head.probs(i, j);
-    row.total += weight;
-    if (!head.value_norms.empty()) row.value_total += buffers.value_weights[at] = weight * head.value_norms[at];
-    if (row.top < 0 || weight > buffers.weights[static_cast<std::size_t>(row.top)]) row.top = j;
-    if (std::abs(i - j) <= kLocalReach) row.near += weight;
-    if (std::abs(i - j) <= kReach) row.wide += weight;
+    const double prob = buffers.probs[at] = head.probs(i, j);
+    row.total += prob;
+    if (!head.value_norms.empty()) row.value_total += buffers.value_probs[at] = prob * head.value_norms[at];
+    if (row.top < 0 || prob > buffers.probs[static_cast<std::size_t>(row.top)]) row.top = j;
+    if (std::abs(i - j) <= kLocalReach) row.near += prob;
+    if (std::abs(i - j) <= kReach) row.wide += prob;
     if (targets.is_sink(j)) {
-      row.sink_mass += weight, row.num_sinks += j >= row.seen.begin && j < row.seen.end ? 1 : 0;
-    } else if (row.active_top < 0 || weight > buffers.weights[static_cast<std::size_t>(row.active_top)]) {
+      row.sink_mass += prob, row.num_sinks += j >= row.seen.begin && j < row.seen.end ? 1 : 0;
+    } else if (row.active_top < 0 || prob > buffers.probs[static_cast<std::size_t>(row.active_top)]) {
       row.active_top = j;
     }
   }
   if (row.value_total > 0) {
-    for (double& weight : buffers.value_weights) weight /= row.value_total;
-    row.value_weights = buffers.value_weights;
+    for (double& prob : buffers.value_probs) prob /= row.value_total;
+    row.value_probs = buffers.value_probs;
   }
   return row;
 }
 
 void RoleSums::add_spreads(const Row& row) {
   ++rows_;
-  const double entropy = add_spread(sum_, row.weights, row.seen, row.i);
+  const double entropy = add_spread(sum_, row.probs, row.seen, row.i);
   if (row.seen.end - row.seen.begin > 1) {
     SetSums& sums = sets_[kEntropySet];
     sums.mass += entropy, ++sums.eligible;
     blocks_[kEntropySet].add(num_segments_, {.mass = entropy, .chance = 0, .count = 1});
   }
-  if (row.value_weights.empty()) return;
+  if (row.value_probs.empty()) return;
   ++value_rows_;
-  add_spread(value_sum_, row.value_weights, row.seen, row.i);
+  add_spread(value_sum_, row.value_probs, row.seen, row.i);
 }
 
 void RoleSums::add(const RoleTargets& targets, const HeadObservation& head) {
@@ -153,7 +153,7 @@ void RoleSums::add(const RoleTargets& targets, const HeadObservation& head) {
     add_row(targets, row);
     for (int s = 0; s < 3; ++s) {
       for (const std::int32_t j : targets.keys_of(kFirstSet + s, i)) {
-        on_sinks[static_cast<std::size_t>(s)] += row.weights[static_cast<std::size_t>(j)];
+        on_sinks[static_cast<std::size_t>(s)] += row.probs[static_cast<std::size_t>(j)];
       }
     }
   }

@@ -53,7 +53,7 @@ void copy(TensorView<const float, 1> from, TensorView<float, 1> to) {
 }
 
 // The layer with all heads of its design; those that are gone are zeros.
-Attention designed(const Attention& layer) {
+Attention with_removed_heads(const Attention& layer) {
   Attention full(layer.config());
   for (index_t h = 0; h < layer.num_heads(); ++h) {
     const nn::HeadView<const float> from = layer.head(h);
@@ -173,7 +173,7 @@ void save_encoder(const Encoder& encoder, const fs::path& path, OutputFolder& fo
   TensorList list(tensors);
   for_each_parameter(scheme, encoder, [&](const std::string& name, const auto& x) { list.replace(name, x); });
   for (index_t i = 0; storage == HeadStorage::zeroed && i < config.num_layers; ++i) {
-    const Attention& layer = list.keep(designed(encoder.layers()[static_cast<std::size_t>(i)].attention));
+    const Attention& layer = list.keep(with_removed_heads(encoder.layers()[static_cast<std::size_t>(i)].attention));
     for_each_attention_parameter(scheme, layer.parameters(), i,
                                  [&](const std::string& name, const auto& x) { list.replace(name, x); });
   }

@@ -205,7 +205,7 @@ RemovedHeads MultiHeadAttention<T>::remove_heads(std::span<const index_t> origin
   const char* function = "MultiHeadAttention::remove_heads";
   RemovedHeads result;
   for (const index_t head : original_heads) {
-    require(head >= 0 && head < config_.num_heads, function, "a head must be one of the layer as designed",
+    require(head >= 0 && head < config_.num_heads, function, "a head must be one of the original layer",
             {{"head", head}, {"num_heads", config_.num_heads}});
     const bool here = std::binary_search(heads_.original_heads.begin(), heads_.original_heads.end(), head);
     std::vector<index_t>& list = here ? result.removed : result.already_gone;

@@ -43,7 +43,7 @@ void check_numbers(const AttentionReport& report, index_t layer) {
 }
 
 /// A NaN fails the comparison too.
-void check_weights(const AttentionReport& report, index_t layer) {
+void check_probs(const AttentionReport& report, index_t layer) {
   const TensorView<const float, 4>& probs = report.layers[static_cast<std::size_t>(layer)];
   for (index_t h = 0; h < probs.shape(1); ++h) {
     for (index_t i = 0; i < probs.shape(2); ++i) {
@@ -81,7 +81,7 @@ void check_report(const AttentionReport& report) {
   const index_t num_heads = report.layers[static_cast<std::size_t>(report.first_layer)].shape(1);
   require(report.first_head >= 0 && report.first_head < num_heads, kName, "first_head must be a head of first_layer",
           {{"first_head", report.first_head}, {"num_heads", num_heads}, {"first_layer", report.first_layer}});
-  for (index_t layer = 0; layer < num_layers; ++layer) check_weights(report, layer);
+  for (index_t layer = 0; layer < num_layers; ++layer) check_probs(report, layer);
 }
 
 }  // namespace multihead

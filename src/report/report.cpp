@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr index_t kMostWeightsAtSixDigits = 2'000'000;
+constexpr index_t kMostAtSixDigits = 2'000'000;
 constexpr index_t kLinksShown = 5;
 
 struct Head {
@@ -102,9 +102,9 @@ Tensor<bool, 1> special_flags(const ReportTokens& tokens) {
 }
 
 int report_digits(const AttentionReport& report) {
-  index_t weights = 0;
-  for (const auto& layer : report.layers) weights += layer.size();
-  return weights > kMostWeightsAtSixDigits ? 4 : 6;
+  index_t count = 0;
+  for (const auto& layer : report.layers) count += layer.size();
+  return count > kMostAtSixDigits ? 4 : 6;
 }
 
 std::string attention_page(const AttentionReport& report, Executor* threads) {

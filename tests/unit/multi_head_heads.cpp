@@ -172,7 +172,7 @@ TEST(MultiHeadHeads, RefusesInWords) {
   EXPECT_EQ(error_of([&] {
               layer.remove_heads(Numbers{0, 4});
             }),
-            "MultiHeadAttention::remove_heads: a head must be one of the layer as designed, got head=4, num_heads=4");
+            "MultiHeadAttention::remove_heads: a head must be one of the original layer, got head=4, num_heads=4");
   EXPECT_EQ(layer.num_heads(), 4);
   layer.remove_heads(Numbers{0});
   EXPECT_EQ(error_of([&] { layer.head(3); }),

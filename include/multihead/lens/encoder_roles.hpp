@@ -18,7 +18,7 @@ namespace multihead::lens {
 struct EncoderHead {
   index_t layer = 0;
   index_t head = 0;    ///< index within the layer
-  index_t number = 0;  ///< original number: in the layer as designed
+  index_t number = 0;  ///< original number
   HeadRoles roles;
   std::optional<double> variability = {};  ///< none with fewer than two segments of one length
 };
