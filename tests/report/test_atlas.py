@@ -150,7 +150,7 @@ class Grid(AtlasTest):
     def test_it_says_what_the_file_lacks(self):
         page = self.open("roles")
         self.assertEqual(self.text(page, "#missing"), "Not in this file: importance, which heads are alike, places on the map.")
-        for view in ("table", "similarity", "map", "compare", "grid"):
+        for view in ("table", "similarity", "map", "compare", "prune", "grid"):
             page.locator(f"#views [data-view='{view}']").click()
             self.assertGreater(page.locator("#figure > *").count(), 0)
         self.assertEqual(self.text(self.open("small"), "#missing"), "")
@@ -250,6 +250,48 @@ class Views(AtlasTest):
         page.wait_for_function("document.querySelectorAll('#figure svg').length === 2")
 
 
+class Prune(AtlasTest):
+    def report(self, **changes):
+        point = lambda removed, heads, loss: {"removed": removed, "heads": [{"layer": 0, "head": h} for h in heads], "loss": loss, "agreement": 1 - loss,
+                                              "nearest": None, "compensated": True, "random": {"seeds": 3, "loss": {"min": 2 * loss, "median": 3 * loss, "max": 4 * loss},
+                                                                                               "agreement": None, "nearest": None}}
+        path = pathlib.Path(self.folder.name) / "prune.json"
+        path.write_text(json.dumps({"model": "/models/small", "method": "fold", "curve": [point(1, [2], 0.1), point(3, [0, 3], 0.2)]} | changes))
+        return path
+
+    def gone(self, page):
+        return page.eval_on_selector_all("#figure .cell[aria-label$='removed']", "all => all.map(e => Number(e.dataset.n))")
+
+    def test_the_slider_shows_measured_points_and_their_heads(self):
+        page = self.open("small", address="#view=prune")
+        page.locator("#prune-file").set_input_files(self.report())
+        page.wait_for_selector("#prune-step")
+        self.assertIn("2 steps, 3 of 12 heads removed: loss 0.20; removed at random 0.40 to 0.80", self.text(page, "#readout"))
+        self.assertEqual(self.gone(page), [0, 2, 3])
+        page.locator("#prune-step").focus()
+        page.keyboard.press("ArrowLeft")
+        self.assertEqual(self.text(page, "#readout"), "1 of 12 heads removed: loss 0.10; removed at random 0.20 to 0.40")
+        self.assertEqual(self.gone(page), [2])
+        page.keyboard.press("ArrowLeft")
+        self.assertEqual(self.gone(page), [])
+        self.select(page, "Quality", "nearest")
+        self.assertEqual(page.locator("#figure svg svg").first.locator("circle").count(), 1)
+        rows = json.loads(self.saved(page, "#save-json").read_text(encoding="utf-8"))
+        self.assertEqual([(row["removed"], row["loss"], row["random loss max"]) for row in rows], [(0, 0, None), (1, 0.1, 0.4), (3, 0.2, 0.8)])
+        xml.etree.ElementTree.parse(self.saved(page, "#save-svg"))
+        self.assertEqual(self.saved(page, "#save-png").read_bytes()[:4], b"\x89PNG")
+
+    def test_a_report_of_something_else_is_refused(self):
+        page = self.open("small", address="#view=prune")
+        far = {"removed": 1, "heads": [{"layer": 7, "head": 7}], "loss": 0}
+        for changes, reason in [({"curve": []}, "it has no curve"), ({"curve": [{"removed": 0}]}, "the heads that its curve removes do not grow in number"),
+                                ({"curve": [far]}, "it removes heads that this model does not have")]:
+            page.locator("#prune-file").set_input_files(self.report(**changes))
+            self.assertEqual(page.locator("#readout.failed").inner_text(),
+                             f"prune.json was not opened: {reason}. It should be what multihead prune --json writes.")
+            page.locator("#views [data-view='prune']").click()
+
+
 class Files(AtlasTest):
     def test_every_view_is_saved_in_four_forms(self):
         page = self.open("small")
@@ -289,7 +331,7 @@ class Whole(AtlasTest):
         page = self.open("hostile")
         self.assertEqual(page.title(), HOSTILE)
         self.assertEqual(self.text(page, "#title"), HOSTILE)
-        for view in ("table", "similarity", "map", "compare", "grid"):
+        for view in ("table", "similarity", "map", "compare", "prune", "grid"):
             page.locator(f"#views [data-view='{view}']").click()
             self.assertEqual(page.locator("main img").count(), 0)
             xml.etree.ElementTree.parse(self.saved(page, "#save-svg"))
@@ -297,7 +339,7 @@ class Whole(AtlasTest):
         self.assertIn(HOSTILE.replace(" ", "␣"), self.text(page, "#details-body"))
 
     def test_the_address_holds_the_view(self):
-        address = "#view=table&head=2.1&with=0.3&role=first&search=f&size=confidence&measure=cosine&order=groups&sort=distance&down=1&theme=dark"
+        address = "#view=table&head=2.1&with=0.3&role=first&search=f&size=confidence&measure=cosine&quality=nearest&order=groups&sort=distance&down=1&theme=dark"
         page = self.open("small", address=address)
         self.assertEqual(page.evaluate("document.documentElement.dataset.theme"), "dark")
         page.locator("#views [data-view='grid']").click()
@@ -341,7 +383,7 @@ class Whole(AtlasTest):
 
     def test_controls_have_names(self):
         page = self.open("small")
-        for view in ("table", "similarity", "map", "compare", "grid"):
+        for view in ("table", "similarity", "map", "compare", "prune", "grid"):
             page.locator(f"#views [data-view='{view}']").click()
             for control in page.locator("button, input, select, [tabindex]").all():
                 name = control.evaluate("node => node.ariaLabel || node.labels?.[0]?.textContent.trim() || node.textContent.trim()")

@@ -1,8 +1,8 @@
 // What is open stands in the address, so that a link, a reload or the back button shows it again.
 //
-//   #view=grid&head=2.8&with=2.0&role=first&search=obj&size=importance&measure=cosine&order=groups&sort=role&down=1&theme=dark
+//   #view=grid&head=2.8&with=2.0&role=first&search=obj&size=importance&measure=cosine&quality=nearest&order=groups&sort=role&down=1&theme=dark
 
-const viewNames = ["grid", "table", "similarity", "map", "compare"];
+const viewNames = ["grid", "table", "similarity", "map", "compare", "prune"];
 const measureNames = ["looks_alike", "writes_alike", "cosine"];
 
 function readAddress() {
@@ -16,6 +16,7 @@ function readAddress() {
   const size = parts.get("size");
   state.size = size === "none" ? null : measures.has(size) ? size : measures.has("importance") ? "importance" : null;
   state.measure = one("measure", measureNames, "writes_alike");
+  state.quality = one("quality", ["loss", "agreement", "nearest"], "loss");
   state.order = one("order", ["layers", "groups"], "layers");
   state.sort = parts.get("sort") ?? "head";
   state.down = parts.get("down") === "1";
@@ -29,6 +30,7 @@ function addressOfState() {
   if (state.search !== "") parts.set("search", state.search);
   if (state.size !== (measures.has("importance") ? "importance" : null)) parts.set("size", state.size ?? "none");
   if (state.measure !== "writes_alike") parts.set("measure", state.measure);
+  if (state.quality !== "loss") parts.set("quality", state.quality);
   if (state.order !== "layers") parts.set("order", state.order);
   if (state.sort !== "head") parts.set("sort", state.sort);
   if (state.down) parts.set("down", "1");

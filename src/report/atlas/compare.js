@@ -109,18 +109,9 @@ function closeOther() {
   state.with = null;
 }
 
-const largestFile = 200e6;  // bytes
-
 async function openOther(file) {
   try {
-    if (file.size > largestFile) throw new Error(`it has more than ${largestFile / 1e6} MB`);
-    let json;
-    try {
-      json = JSON.parse(await file.text());
-    } catch {
-      throw new Error("it is not JSON");
-    }
-    other = modelOf(json);
+    other = modelOf(await jsonOf(file));
     state.with = null;
     showAll(false);
     readOut(`${visibleText(file.name)}: ${other.heads.length} heads.`);

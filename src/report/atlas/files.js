@@ -50,6 +50,18 @@ function jsonText({ columns, rows }) {
   return JSON.stringify(rows.map((row) => Object.fromEntries(row.map((cell, k) => [columns[k], cell ?? null]))), null, 1) + "\n";
 }
 
+const largestFile = 200e6;  // bytes
+
+// The JSON of a file that a person opened. Throws an Error whose text is the reason.
+async function jsonOf(file) {
+  if (file.size > largestFile) throw new Error(`it has more than ${largestFile / 1e6} MB`);
+  try {
+    return JSON.parse(await file.text());
+  } catch {
+    throw new Error("it is not JSON");
+  }
+}
+
 function saveView(kind) {
   const view = views.get(state.view);
   const name = `heads-${state.view}.${kind}`;

@@ -21,15 +21,17 @@ function describeHead(head, model) {
 }
 
 // A head as it stands in a figure, at (x, y); on the page it can be opened.
-function headNode(model, head, x, y, r, room, { stripes, selected, marked }) {
+function headNode(model, head, x, y, r, room, { stripes, selected, marked, gone }) {
   const node = drawn("g", { transform: `translate(${round2(x)} ${round2(y)})`, class: "cell", role: "button", tabindex: selected ? 0 : -1, "data-n": head.n,
                             "aria-pressed": selected, "aria-label": describeHead(head, model), opacity: isShown(head) ? null : 0.16 });
+  if (gone) node.setAttribute("aria-label", `${node.getAttribute("aria-label")}; removed`);
   node.append(drawn("rect", { x: -room, y: -room, width: 2 * room, height: 2 * room, fill: "none", "pointer-events": "all" }));
   node.append(...circleOf(head, r, stripes));
   if (model.groups.has(head.cluster)) {
     node.append(drawn("circle", { r: Math.min(room - 2, r + 3), fill: "none", stroke: theme().ink, "stroke-width": 1.5 }));
     node.append(words(String(head.cluster), room * 0.72, -room * 0.72, { size: 9, fill: theme().ink }));
   }
+  if (gone) node.append(drawn("path", { d: `M${4 - room} ${4 - room}L${room - 4} ${room - 4}M${4 - room} ${room - 4}L${room - 4} ${4 - room}`, stroke: theme().key, "stroke-width": 3 }));
   if (marked) node.append(drawn("path", { d: `M${-room} ${-room}h7l-7 7z`, fill: theme().key }));
   node.append(drawn("rect", { class: "focus", x: -room + 1, y: -room + 1, width: 2 * room - 2, height: 2 * room - 2, rx: 5, fill: "none",
                               stroke: selected ? theme().ink : "none", "stroke-width": 1.5 }));
@@ -51,8 +53,8 @@ function stripesIn(model, figure) {
   return { patterns: drawn("defs", {}, ...[...made.values()].map((each) => each.pattern)), stripes: (head) => made.get(secondRole(head))?.id ?? null };
 }
 
-// `marked(head)`: a corner for heads that differ. `width`: what there is of room.
-function gridFigure(model, { figure, selected, marked = () => false, width }) {
+// `marked(head)`: a corner for heads that differ; `gone(head)`: a cross for those that are removed. `width`: what there is of room.
+function gridFigure(model, { figure, selected, marked = () => false, gone = () => false, width }) {
   const [left, top] = [46, 26];
   const right = model.layers.size > 0 ? 76 : 8;
   const cell = Math.max(30, Math.min(58, Math.floor((width - left - right) / model.mostHeads)));
@@ -72,7 +74,7 @@ function gridFigure(model, { figure, selected, marked = () => false, width }) {
       if (!there.has(h)) parts.push(drawn("circle", { cx: left + (h + 0.5) * cell, cy: y, r: 1.5, fill: theme().soft }));
     }
     for (const head of heads) {
-      parts.push(headNode(model, head, left + (head.head + 0.5) * cell, y, radius(head), cell / 2, { stripes: stripes(head), selected: head.n === selected, marked: marked(head) }));
+      parts.push(headNode(model, head, left + (head.head + 0.5) * cell, y, radius(head), cell / 2, { stripes: stripes(head), selected: head.n === selected, marked: marked(head), gone: gone(head) }));
     }
   });
   return figureOf(left + model.mostHeads * cell + right, top + model.layerNumbers.length * cell + 6, ...parts);

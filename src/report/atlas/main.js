@@ -1,6 +1,6 @@
 // The page: its views, its controls, and what happens when a head is opened.
 
-const views = new Map([["grid", gridView], ["table", tableView], ["similarity", similarityView], ["map", planeView], ["compare", compareView]]);
+const views = new Map([["grid", gridView], ["table", tableView], ["similarity", similarityView], ["map", planeView], ["compare", compareView], ["prune", pruneView]]);
 
 function readOut(text, failed = false) {
   byId("readout").textContent = text;

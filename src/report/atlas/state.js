@@ -12,6 +12,8 @@ const state = {
   search: "",
   size: null,              // what the size of a circle means: a name of `measures`, or null
   measure: "writes_alike",
+  quality: "loss",         // of a pruned model
+  step: 0,                 // of the curve of a pruned model
   order: "layers",         // of the matrix, or "groups"
   sort: "head",
   down: false,
