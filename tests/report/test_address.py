@@ -149,6 +149,27 @@ class Address(PageTest):
             self.press(page, "t", "r")
             self.assertIn("scale=linear&maps=common&theme=dark", page.url)
 
+    def test_the_mean_map_of_a_layer(self):
+        page = self.open("medium")
+        self.press(page, "ArrowDown")
+        weight = lambda: float(self.cell(page, 3, 2).rpartition(": ")[2].rstrip(", pinned: Esc lets go"))
+        heads = []
+        for _ in range(12):
+            heads.append(weight())
+            self.press(page, "ArrowRight")
+        self.assertGreater(max(heads), min(heads))
+        page.locator("#mean").click()
+        self.until(page, "document.querySelector('#head-name').textContent === 'Layer 1, mean of 12 heads'")
+        self.assertAlmostEqual(weight(), sum(heads) / 12, delta=1.5e-6)
+        self.assertIn("mean=layer", page.url)
+        self.assertTrue(page.locator("#matrix").get_attribute("aria-label").startswith("Map of layer 1, mean of 12 heads: "))
+        self.assertEqual(self.saved(page, "#matrix-svg").name, "layer1-mean-matrix.svg")
+        page.reload()
+        self.until(page, "document.querySelector('#head-name').textContent === 'Layer 1, mean of 12 heads'")
+        self.press(page, "a")
+        self.until(page, "document.querySelector('#head-name').textContent.startsWith('Layer 1, head')")
+        self.assertNotIn("mean", page.url)
+
     def test_the_system_s_theme_is_followed_until_one_is_chosen(self):
         page = self.open("words")
         theme = "document.documentElement.dataset.theme"

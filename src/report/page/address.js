@@ -1,7 +1,7 @@
 // What is open stands in the address, so that a link, a reload or the back button shows it again. What a person prefers is
 // also kept for the next page, where the browser lets a page keep something.
 //
-//   #layer=5&head=11&level=words&hide=special&query=3&key=2&scale=root&maps=common&theme=dark
+//   #layer=5&head=11&level=words&hide=special&mean=layer&query=3&key=2&scale=root&maps=common&theme=dark
 //
 //   query, key      the pinned token, or cell where both are given: positions
 //   maps            common: the colours of the small maps end at 1; own: each at its largest weight
@@ -46,7 +46,7 @@ function stateOfAddress() {
   const n = layer === undefined || head === undefined ? -1 : headAt(layer, head);
   const pin = { query: position(parts.get("query"), data.queries.tokens.length), key: position(parts.get("key"), data.keys.tokens.length) };
   const words = anyWords && parts.get("level") === "words";
-  return { n: n >= 0 ? n : data.first, level: words ? "words" : "pieces", hide: anySpecial && parts.get("hide") === "special",
+  return { n: n >= 0 ? n : data.first, level: words ? "words" : "pieces", mean: parts.get("mean") === "layer", hide: anySpecial && parts.get("hide") === "special",
            pin: pin.query === undefined && pin.key === undefined ? null : pin,
            scale: chosen("scale"), maps: chosen("maps"), theme: chosen("theme"), letters: preferred.letters !== false };
 }
@@ -56,6 +56,7 @@ function addressOfState() {
   const parts = new URLSearchParams({ layer, head });
   if (state.level === "words") parts.set("level", "words");
   if (state.hide) parts.set("hide", "special");
+  if (state.mean) parts.set("mean", "layer");
   if (state.pin?.query !== undefined) parts.set("query", state.pin.query);
   if (state.pin?.key !== undefined) parts.set("key", state.pin.key);
   parts.set("scale", state.scale);

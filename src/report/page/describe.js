@@ -61,13 +61,14 @@ function spoken(side, index) {
 function describeHead() {
   const { map } = scene;
   const { layer, head } = data.heads[state.n];
+  const name = shownName();
   const links = largest(map.weights.length, 3, (at) => map.weights[at]).map(({ index, w }) => {
     const [i, j] = [Math.floor(index / map.columns), index % map.columns];
     return `${spoken("queries", i)} to ${spoken("keys", j)} ${weightText(w, map.digits)}`;
   });
   const size = `${map.rows} query tokens, ${map.columns} key tokens`;
   const strongest = links.length > 0 ? `. Strongest links: ${links.join(", ")}.` : ".";
-  byId("matrix").ariaLabel = `Map of layer ${layer}, head ${head}: ${size}, weights from 0 to ${weightText(scene.most, map.digits, 3)}${strongest}`;
-  byId("lines").ariaLabel = `Lines of layer ${layer}, head ${head}: ${size}${strongest}`;
+  byId("matrix").ariaLabel = `Map of ${name}: ${size}, weights from 0 to ${weightText(scene.most, map.digits, 3)}${strongest}`;
+  byId("lines").ariaLabel = `Lines of ${name}: ${size}${strongest}`;
   byId("grid").ariaLabel = `Small maps of all ${data.heads.length} heads; layer ${layer}, head ${head} is open.`;
 }

@@ -61,13 +61,14 @@ function fillLinesFacts() {
 
 // Names and numbers of the head that is open.
 function fillHead() {
-  const { layer, head, digits, entropy, special } = data.heads[state.n];
-  byId("head-name").textContent = `Layer ${layer}, head ${head}`;
+  const { entropy, special } = data.heads[state.n];
+  byId("head-name").textContent = shownName().replace("l", "L");
   const facts = [];
-  if (entropy !== null) facts.push(`entropy ${entropy.toFixed(2)} nats, about ${Math.exp(entropy).toFixed(1)} tokens`);
-  if (special !== null && anySpecial) facts.push(`${Math.round(100 * special)}% on special tokens`);
+  if (state.mean) facts.push("each weight is the mean over the heads");
+  else if (entropy !== null) facts.push(`entropy ${entropy.toFixed(2)} nats, about ${Math.exp(entropy).toFixed(1)} tokens`);
+  if (!state.mean && special !== null && anySpecial) facts.push(`${Math.round(100 * special)}% on special tokens`);
   byId("head-facts").textContent = facts.join(" · ");
-  byId("precision").textContent = `The weights of this head are kept rounded to ${digits} decimals: each number shown is exact to that digit. ` +
+  byId("precision").textContent = `The weights of ${state.mean ? "these heads" : "this head"} are kept rounded to ${scene.map.digits} decimals: each number shown is exact to that digit. ` +
     "For words and with special tokens hidden, which add and divide such numbers, the last digit may be off by a few.";
   describeHead();
 }

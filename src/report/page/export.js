@@ -2,7 +2,7 @@
 
 function fileName(scene, figure, extension) {
   const { layer, head } = data.heads[scene.n];
-  return `layer${layer}-head${head}-${figure}.${extension}`;
+  return `layer${layer}-${state.mean ? "mean" : `head${head}`}-${figure}.${extension}`;
 }
 
 function offer(blob, name) {

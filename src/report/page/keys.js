@@ -28,6 +28,7 @@ const letters = {
   "]": () => movePin(1),
   w: () => anyWords && choose({ level: state.level === "words" ? "pieces" : "words" }),
   s: () => anySpecial && choose({ hide: !state.hide }),
+  a: () => choose({ mean: !state.mean }),
   r: () => choose({ scale: state.scale === "root" ? "linear" : "root" }),
   m: () => choose({ maps: state.maps === "common" ? "own" : "common" }),
   t: () => choose({ theme: themeName() === "dark" ? "light" : "dark" }),
@@ -69,6 +70,7 @@ function watchButtons() {
   on("maps-common", () => choose({ maps: "common" }));
   on("maps-own", () => choose({ maps: "own" }));
   on("hide", () => choose({ hide: !state.hide }));
+  on("mean", letters.a);
   on("theme", letters.t);
   on("help-open", letters["?"]);
   on("zoom-in", letters["+"]);

@@ -4,10 +4,11 @@ let opening = 0;
 // Shows the head of `state` in the level of `state`. False when another was asked for meanwhile.
 async function showHead() {
   const turn = ++opening;
-  const counts = await mapOf(state.n);
+  const shown = shownHeads();
+  const counts = await Promise.all(shown.map(mapOf));
   if (turn !== opening) return false;
   sides = sidesOf(state.level === "words", state.hide);
-  scene = sceneOf(weightsOf(counts, sides, data.heads[state.n].digits));
+  scene = sceneOf(meanOf(shown.map((n, k) => weightsOf(counts[k], sides, data.heads[n].digits))));
   fillText(byId("text"), scene);
   placeFigures();
   fillHead();
@@ -35,6 +36,7 @@ function showChoices() {
     for (const value of values) press(`${name}-${value}`, state[name] === value);
   }
   press("hide", state.hide);
+  press("mean", state.mean);
   byId("letters").checked = state.letters;
 }
 

@@ -6,6 +6,7 @@ const anyWords = [data.queries, data.keys].some((side) => side.words.length > 0)
 const state = {
   n: data.first,
   level: "pieces",  // or "words"
+  mean: false,      // the mean map of the layer, not one head
   hide: false,      // special tokens left out
   scale: "root",    // colour grows with the square root of a weight; or "linear"
   maps: "common",   // colours of the small maps end at 1; or "own": at each head's largest weight
@@ -32,6 +33,18 @@ function sceneOf(map) {
   const pictureIn = keptPicture(map);
   made.picture = () => pictureIn(made.most, made.scale, made.theme);
   return made;
+}
+
+// The heads whose mean is shown: one, or all of its layer.
+function shownHeads() {
+  const { layer } = data.heads[state.n];
+  return state.mean ? data.heads.flatMap((head, n) => head.layer === layer ? [n] : []) : [state.n];
+}
+
+// "layer 3, head 2" or "layer 3, mean of 12 heads"
+function shownName() {
+  const { layer, head } = data.heads[state.n];
+  return `layer ${layer}, ${state.mean ? `mean of ${shownHeads().length} heads` : `head ${head}`}`;
 }
 
 // What colours depend on.

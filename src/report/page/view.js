@@ -56,6 +56,15 @@ function weightsOf(counts, sides, digits) {
   return { rows, columns, weights, most, digits };
 }
 
+// The mean of maps of one size.
+function meanOf(maps) {
+  if (maps.length === 1) return maps[0];
+  const [{ rows, columns }] = maps;
+  const weights = new Float32Array(rows * columns);
+  for (const map of maps) map.weights.forEach((w, at) => { weights[at] += w / maps.length; });
+  return { rows, columns, weights, most: weights.reduce((a, b) => Math.max(a, b), 0), digits: maps.reduce((most, map) => Math.max(most, map.digits), 0) };
+}
+
 // The k largest of weight(0 .. count-1), largest first, without zeros.
 function largest(count, k, weight) {
   const found = [];
