@@ -80,4 +80,13 @@ double nonnegative_number(std::string_view flag, std::string_view text) {
   return value;
 }
 
+std::size_t one_of(std::string_view flag, std::span<const std::string_view> names, std::string_view given) {
+  std::string all;
+  for (std::size_t n = 0; n < names.size(); ++n) {
+    if (names[n] == given) return n;
+    all += fmt::format("{}{}", n == 0 ? "" : n + 1 < names.size() ? ", " : " or ", names[n]);
+  }
+  throw UsageError(fmt::format("{} must be {}, got \"{}\"", flag, all, given));
+}
+
 }  // namespace multihead::cli

@@ -50,6 +50,9 @@ std::uint64_t whole_number(std::string_view flag, std::string_view text, std::ui
 /// A plain decimal number, finite and 0 or more, or a UsageError.
 double nonnegative_number(std::string_view flag, std::string_view text);
 
+/// Which of the names was given, or a UsageError: "--method must be none, mean, scale or fold, got "best"".
+std::size_t one_of(std::string_view flag, std::span<const std::string_view> names, std::string_view given);
+
 /// The largest index that a flag takes, where only a model knows how many there are.
 constexpr index_t kMostIndex = std::numeric_limits<std::int32_t>::max();
 

@@ -17,13 +17,15 @@ namespace multihead::cli {
 namespace {
 
 constexpr index_t kNullSegments = 16;
+constexpr std::string_view kAblations[] = {"zero", "all"};
 
 struct Flags {
   std::string text, model;
   std::optional<std::string> gold, json, page, fail_if;
+  std::string ablation = "zero";
   index_t segments = 64, tokens = 128;
   std::uint64_t seed = 1;
-  bool no_null = false, olsson = false;
+  bool no_null = false, olsson = false, no_ablation = false;
   int threads = 0;
 };
 
@@ -56,6 +58,11 @@ bool parse_flags(Flags& flags, int argc, char** argv) {
   add_whole_number(app, "--segments", flags.segments, 1, kMostIndex, "at most so many segments of the text [64]");
   add_whole_number(app, "--tokens", flags.tokens, 1, kMostIndex, "tokens of a segment, special ones included [128]");
   app.add_flag("--no-null", flags.no_null, "leave out the model of shuffled weights beside it");
+  app.add_option("--ablation", flags.ablation,
+                 "what takes the place of each head in turn: zero, or all = also its mean, uniform attention, and zero "
+                 "with later maps kept [zero]")
+      ->type_name("MODE");
+  app.add_flag("--no-ablation", flags.no_ablation, "replace no heads: importance is then the sensitivity");
   app.add_flag("--olsson", flags.olsson,
                "repeat 25 random tokens 4 times, as Olsson et al. 2022; else half a segment twice");
   add_whole_number(app, "--seed", flags.seed, 0, std::numeric_limits<std::uint64_t>::max(),
@@ -114,6 +121,16 @@ Input read_input(const Flags& flags) {
   return input;
 }
 
+/// The mean where sentence vectors need what is not supported: roles and the rest do not depend on it.
+SentencePooling pooling_of(const std::string& folder) {
+  try {
+    return load_sentence_pooling(folder);
+  } catch (const UnsupportedError& error) {
+    print_error(fmt::format("multihead: heads: importance is judged on the mean over the tokens: {}", error.what()));
+    return {};
+  }
+}
+
 void judge(HeadsResult& result, const Flags& flags, TextEncoder& model, const Input& input, Executor* threads) {
   Progress progress(true);
   lens::EncoderRolesOptions options{.seed = flags.seed, .threads = threads};
@@ -135,6 +152,12 @@ void judge(HeadsResult& result, const Flags& flags, TextEncoder& model, const In
   options.observers = {&compare, 1};
   result.heads = lens::encoder_roles(model.encoder, result.corpus, result.repeated, options);
   result.redundancy = comparison.result(threads);
+  result.importance = judge_importance(result, model.encoder,
+                                       {.pooling = pooling_of(result.folder),
+                                        .seed = flags.seed,
+                                        .zero = !flags.no_ablation,
+                                        .all = !flags.no_ablation && flags.ablation == "all"},
+                                       progress, threads);
   if (!flags.no_null) {
     null_options.progress = [&](index_t done) { time.say(ours + done); };
     const Encoder null = lens::shuffled_encoder(model.encoder, flags.seed);
@@ -167,6 +190,7 @@ void print_table(const HeadsResult& result) {
   }
   print(text + "\n" + roles_table(result, style, width));
   print("\n" + redundancy_text(result, style, width));
+  print("\n" + importance_text(result, style, width));
   if (result.relations) print("\n" + relations_table(result, style, width));
 }
 
@@ -205,6 +229,9 @@ int run_heads(int argc, char** argv) {
   if (!parse_flags(flags, argc, argv)) return 0;
   std::optional<Condition> condition;
   if (flags.fail_if) condition.emplace(*flags.fail_if, flags.gold.has_value());
+  if (one_of("--ablation", kAblations, flags.ablation) == 1 && flags.no_ablation) {
+    throw UsageError("give --ablation all or --no-ablation, not both");
+  }
   const Input input = read_input(flags);
   const std::string folder = model_folder(flags.model);
   Outputs outputs(flags, folder);

@@ -9,6 +9,7 @@
 
 #include "multihead/lens/dependencies.hpp"
 #include "multihead/lens/encoder_roles.hpp"
+#include "multihead/lens/importance.hpp"
 #include "multihead/lens/redundancy.hpp"
 #include "multihead/text_encoder.hpp"
 #include "terminal.hpp"
@@ -32,6 +33,7 @@ struct HeadsResult {
   std::vector<lens::EncoderHead> heads = {};  ///< layer by layer
   std::optional<RoleSummaries> null = {};     ///< of the model with shuffled weights
   std::optional<lens::Redundancy> redundancy = {}, null_redundancy = {};
+  std::optional<lens::Importance> importance = {};
   std::optional<std::vector<lens::Relation>> relations = {};  ///< with a gold file
   double seconds = 0;
 
@@ -76,6 +78,21 @@ std::string relations_table(const HeadsResult& result, const Style& style, int w
 
 /// A line a layer: how many different heads it has.
 std::string redundancy_text(const HeadsResult& result, const Style& style, int width);
+
+/// The heads that the model needs most and least, and which cheap score says the same.
+std::string importance_text(const HeadsResult& result, const Style& style, int width);
+
+class Progress;
+
+/// Whether heads are replaced in turn, by zero alone or in all ways.
+struct AblationChoice {
+  SentencePooling pooling = {};
+  std::uint64_t seed = 1;
+  bool zero = true, all = false;
+};
+/// On a part of the segments, so that it takes seconds for a model of MiniLM's size.
+lens::Importance judge_importance(const HeadsResult& result, const Encoder& encoder, const AblationChoice& choice,
+                                  Progress& progress, Executor* threads);
 
 /// The same as data.
 std::string heads_json(const HeadsResult& result);

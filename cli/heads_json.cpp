@@ -119,6 +119,7 @@ json head_json(const HeadsResult& result, const lens::EncoderHead& head) {
   json document = {{"layer", head.layer}, {"head", head.number}};
   document.update(roles_json(result, head));
   document.update(head_redundancy_json(result, head));
+  document.update(head_importance_json(result, head));
   return document;
 }
 
@@ -158,6 +159,8 @@ std::string heads_json(const HeadsResult& result) {
                          {"heads", heads},
                          {"layers", layers_json(result)},
                          {"similarity", similarity_json(result)},
+                         {"agreement", agreement_json(result)},
+                         {"ablation_segments", result.importance ? json(result.importance->num_segments) : json()},
                          {"relations", relations},
                          {"seconds", result.seconds}};
   // Names of files need not be UTF-8: what is not becomes U+FFFD.

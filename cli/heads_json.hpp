@@ -19,4 +19,10 @@ nlohmann::ordered_json similarity_json(const HeadsResult& result);
 /// cluster, nearest, replaceable, position; nothing where heads were not compared.
 nlohmann::ordered_json head_redundancy_json(const HeadsResult& result, const lens::EncoderHead& head);
 
+/// importance, importances; nothing where they were not judged.
+nlohmann::ordered_json head_importance_json(const HeadsResult& result, const lens::EncoderHead& head);
+
+/// By score, how well it agrees with ablation; null without that.
+nlohmann::ordered_json agreement_json(const HeadsResult& result);
+
 }  // namespace multihead::cli

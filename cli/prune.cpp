@@ -65,15 +65,6 @@ bool parse_flags(Flags& flags, int argc, char** argv) {
   return parse(app, argc, argv);
 }
 
-template <std::size_t N>
-std::size_t choice(const char* flag, const std::array<std::string_view, N>& names, const std::string& given) {
-  const auto found = std::ranges::find(names, given);
-  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  std::string all;
-  for (std::size_t n = 0; n < N; ++n) all += fmt::format("{}{}", n == 0 ? "" : n + 1 < N ? ", " : " or ", names[n]);
-  throw UsageError(fmt::format("{} must be {}, got \"{}\"", flag, all, given));
-}
-
 double share(const char* flag, const std::string& given, double otherwise) {
   if (given.empty()) return otherwise;
   const double value = nonnegative_number(flag, given);
@@ -280,11 +271,11 @@ int run_prune(int argc, char** argv) {
   if (!parse_flags(flags, argc, argv)) return 0;
   if (flags.text.empty()) throw UsageError("--text is required (multihead prune --help)");
   lens::PruneOptions options{
-      .selection = static_cast<lens::Selection>(choice("--select", kSelections, flags.select)),
-      .compensation = static_cast<lens::Compensation>(choice("--method", kMethods, flags.method)),
+      .selection = static_cast<lens::Selection>(one_of("--select", kSelections, flags.select)),
+      .compensation = static_cast<lens::Compensation>(one_of("--method", kMethods, flags.method)),
       .seed = flags.seed,
       .allow_empty_layers = flags.allow_empty_layers};
-  const auto storage = static_cast<HeadStorage>(choice("--storage", kStorages, flags.storage));
+  const auto storage = static_cast<HeadStorage>(one_of("--storage", kStorages, flags.storage));
   const double remove = share("--remove", flags.remove, 0.2), each_step = share("--step", flags.step, 0.1);
   const std::string folder = model_folder(flags.model);
   std::optional<Output> json;

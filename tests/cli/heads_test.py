@@ -131,6 +131,38 @@ class Heads(CommandTest):
         self.assertIsNone(found["similarity"]["half_difference"])
         self.assertNotIn("first to replace", out)
 
+    def test_how_much_the_model_needs_each_head(self):
+        found, out = self.heads("--ablation", "all")
+        self.assertLessEqual(found["ablation_segments"], 16)
+        scores = {"sensitivity", "sensitivity_normalised", "fisher", "output_norm", "confidence", "variance"}
+        modes = ["zero", "mean", "uniform", "pattern"]
+        self.assertEqual(set(found["agreement"]), scores | set(modes[1:]))
+        for each in found["agreement"].values():
+            self.assertTrue(-1 <= each["spearman"] <= 1 and 0 <= each["top20_overlap"] <= 1)
+        for head in found["heads"]:
+            self.assertEqual(set(head["importances"]), scores | {"ablation"})
+            self.assertEqual(list(head["importances"]["ablation"]), modes)
+            self.assertEqual(head["importance"], head["importances"]["ablation"]["zero"]["value"])
+            for loss in head["importances"]["ablation"].values():
+                self.assertTrue(0 <= loss["interval"][0] <= loss["value"] <= loss["interval"][1] <= 2)
+        most = max(found["heads"], key=lambda head: head["importance"])
+        self.assertIn(f"Most important heads: {most['layer']}.{most['head']} (", out)
+
+        zero, _ = self.heads()
+        for one, other in zip(zero["heads"], found["heads"]):
+            self.assertEqual(one["importances"]["ablation"], {"zero": other["importances"]["ablation"]["zero"],
+                                                              "mean": None, "uniform": None, "pattern": None})
+        none, out = self.heads("--no-ablation")
+        self.assertIsNone(none["agreement"])
+        self.assertIn("no head was removed", " ".join(out.split()))
+        for one, other in zip(none["heads"], found["heads"]):
+            self.assertEqual(one["importance"], other["importances"]["sensitivity"])
+            self.assertEqual(set(one["importances"]["ablation"].values()), {None})
+        base = ("heads", "--text", "text.txt", "--model", "model")
+        self.assert_refused(2, 'heads: --ablation must be zero or all, got "some"', *base, "--ablation", "some")
+        self.assert_refused(2, "heads: give --ablation all or --no-ablation, not both", *base, "--ablation", "all",
+                            "--no-ablation")
+
     def test_any_number_of_threads_and_segments_gives_the_same(self):
         one, _ = self.heads("--threads", "1")
         two, _ = self.heads("--threads", "3")
