@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Flags {
-  std::string text, model, method = "fold", select = "error", storage = "sliced", remove, step;
+  std::string text, model, method = "fold", select = "loss", storage = "sliced", remove, step;
   std::optional<std::string> output, json;
   index_t sentences = 512, seeds = 5;
   std::uint64_t seed = 1;
@@ -34,7 +34,9 @@ constexpr auto kExample =
     "Every second line of the text is used to choose heads and to fit what makes up for them, the others to judge.\n"
     "--method  none; mean: the mean of what is lost goes into b_o; scale: a factor per head that stays;\n"
     "          fold: what is lost is fitted by the heads that stay, into w_o\n"
-    "--select  error: what the layer loses with the head and the method; output: what the head writes; random\n"
+    "--select  loss: what the sentence vectors are expected to lose; error: what the layer's output loses; output: "
+    "what\n"
+    "          the head writes; random\n"
     "--storage sliced: smaller and faster, for this library; zeroed: zeros, opens anywhere\n"
     "docs/lens.md tells more. Without --output nothing is saved. Exit code: 0 done, 2 wrong usage, 1 anything else.";
 
@@ -48,7 +50,7 @@ bool parse_flags(Flags& flags, int argc, char** argv) {
       ->type_name("DIR");
   app.add_option("--remove", flags.remove, "share of all heads that go [0.2]")->type_name("SHARE");
   app.add_option("--method", flags.method, "none, mean, scale or fold [fold]")->type_name("NAME");
-  app.add_option("--select", flags.select, "error, output or random [error]")->type_name("NAME");
+  app.add_option("--select", flags.select, "loss, error, output or random [loss]")->type_name("NAME");
   app.add_option("--output,-o", flags.output, "the new model's folder")->type_name("DIR");
   app.add_option("--storage", flags.storage, "sliced or zeroed [sliced]")->type_name("NAME");
   app.add_option("--json", flags.json, "write the report as JSON")->type_name("FILE");
@@ -300,6 +302,7 @@ int run_prune(int argc, char** argv) {
                                  flags.allow_empty_layers ? "" : " (each layer keeps one, unless --allow-empty-layer)",
                                  total, flags.remove.empty() ? "0.2" : flags.remove));
   }
+  options.pooling = model.pooling;
   const Sentences sentences = read_sentences(flags, model);
   result.calibration_sentences = static_cast<index_t>(sentences.calibration.size());
   for (const lens::Segment& each : sentences.calibration) result.calibration_tokens += each.num_tokens();

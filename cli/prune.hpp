@@ -17,7 +17,7 @@ namespace multihead::cli {
 
 /// The values of --method, --select and --storage, in the order of their types.
 constexpr std::array<std::string_view, 4> kMethods = {"none", "mean", "scale", "fold"};
-constexpr std::array<std::string_view, 3> kSelections = {"error", "output", "random"};
+constexpr std::array<std::string_view, 4> kSelections = {"loss", "error", "output", "random"};
 constexpr std::array<std::string_view, 2> kStorages = {"sliced", "zeroed"};
 
 /// One point of the curve.
@@ -51,7 +51,7 @@ struct PruneRole {
 struct PruneResult {
   std::string folder, output;
   lens::Compensation method = lens::Compensation::fold;
-  lens::Selection selection = lens::Selection::error;
+  lens::Selection selection = lens::Selection::loss;
   HeadStorage storage = HeadStorage::sliced;
   index_t num_heads = 0;  ///< before
   index_t calibration_sentences = 0, calibration_tokens = 0, sentences = 0;

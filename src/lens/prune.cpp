@@ -6,6 +6,7 @@
 
 #include "core/require.hpp"
 #include "core/splitmix64.hpp"
+#include "multihead/lens/importance.hpp"
 
 namespace multihead::lens {
 namespace {
@@ -39,26 +40,48 @@ LayerMoments gather(const Encoder& encoder, std::span<const Segment> text, Execu
 /// A layer while heads are chosen from it.
 struct Candidate {
   HeadRemoval removal;
-  double scale;                 // 1 / mean ||x||^2
+  std::vector<double> scale;    // [H] from errors of the layer to costs that can be compared between layers
   std::vector<index_t> chosen;  // indices among the heads that it has
   std::vector<double> cost;     // [H] of one more; infinity for those that are chosen
 };
 
+/// F_h of all heads, layer by layer, on every second segment.
+std::vector<double> expected_losses(const Encoder& encoder, std::span<const Segment> text,
+                                    const PruneOptions& options) {
+  std::vector<Segment> half;
+  for (std::size_t n = 0; n < text.size(); n += 2) half.push_back(text[n]);
+  const Importance importance = head_importance(
+      encoder, half,
+      {.pooling = options.pooling, .ablations = {}, .seed = options.seed, .progress = {}, .threads = options.threads});
+  std::vector<double> losses;
+  for (index_t n = 0; n < importance.fisher.shape(0); ++n) losses.push_back(importance.fisher(n, n));
+  return losses;
+}
+
 class Choice {
  public:
-  Choice(const Encoder& encoder, const LayerMoments& moments, const PruneOptions& options)
+  Choice(const Encoder& encoder, std::span<const Segment> text, const PruneOptions& options)
       : encoder_(encoder), options_(options), state_(options.seed) {
+    const LayerMoments moments = gather(encoder, text, options.threads);
+    const bool by_loss = options.selection == Selection::loss;
+    const std::vector<double> losses = by_loss ? expected_losses(encoder, text, options) : std::vector<double>();
+    std::size_t first = 0;  // head of the layer, among all
     for (std::size_t l = 0; l < encoder.layers().size(); ++l) {
       const nn::MultiHeadAttention<float>& layer = encoder.layers()[l].attention;
-      if (layer.num_heads() == 0) {
-        layers_.emplace_back();
-        continue;
-      }
+      const auto num_heads = static_cast<std::size_t>(layer.num_heads());
+      layers_.emplace_back();
+      if (num_heads == 0) continue;
       const double tokens = static_cast<double>(moments.products[l].num_tokens());
-      layers_.push_back(Candidate{.removal = HeadRemoval(layer, moments.products[l], options.ridge),
-                                  .scale = tokens / std::max(moments.squared_input[l], 1e-300),
-                                  .chosen = {},
-                                  .cost = std::vector<double>(static_cast<std::size_t>(layer.num_heads()))});
+      Candidate& candidate = layers_.back().emplace(
+          Candidate{.removal = HeadRemoval(layer, moments.products[l], options.ridge),
+                    .scale = std::vector<double>(num_heads, tokens / std::max(moments.squared_input[l], 1e-300)),
+                    .chosen = {},
+                    .cost = std::vector<double>(num_heads)});
+      for (std::size_t h = 0; by_loss && h < num_heads; ++h) {
+        const double written = candidate.removal.error({{static_cast<index_t>(h)}}, Compensation::none);
+        candidate.scale[h] = written > 0 ? losses[first + h] / written : 0;
+      }
+      first += num_heads;
     }
     for (std::size_t l = 0; l < layers_.size(); ++l) estimate(l);
   }
@@ -92,7 +115,7 @@ class Choice {
     if (!layers_[l]) return;
     Candidate& layer = *layers_[l];
     const auto is_chosen = [&](index_t h) { return std::ranges::find(layer.chosen, h) != layer.chosen.end(); };
-    const bool costs_more = options_.selection == Selection::error;
+    const bool costs_more = options_.selection == Selection::error || options_.selection == Selection::loss;
     const double now = costs_more ? layer.removal.error(layer.chosen, options_.compensation) : 0;
     if (options_.selection == Selection::random) {
       for (double& cost : layer.cost) cost = static_cast<double>(splitmix64(state_ += kSplitMix64Step) >> 11);
@@ -104,9 +127,9 @@ class Choice {
       } else if (costs_more) {
         std::vector<index_t> with = layer.chosen;
         with.push_back(h);
-        cost = (layer.removal.error(with, options_.compensation) - now) * layer.scale;
+        cost = (layer.removal.error(with, options_.compensation) - now) * layer.scale[static_cast<std::size_t>(h)];
       } else if (options_.selection == Selection::output) {
-        cost = layer.removal.error({{h}}, Compensation::none) * layer.scale;
+        cost = layer.removal.error({{h}}, Compensation::none) * layer.scale[static_cast<std::size_t>(h)];
       }
     });
   }
@@ -145,8 +168,7 @@ std::vector<LayerHead> prune_heads(Encoder& encoder, std::span<const Segment> te
   require(count >= 0 && count <= most, kFunction, "count must be in [0, num_removable_heads]",
           {{"count", count}, {"num_removable_heads", most}});
   require(!text.empty(), kFunction, "text must have a segment", {{"segments", text.size()}});
-  const LayerMoments moments = gather(encoder, text, options.threads);
-  Choice choice(encoder, moments, options);
+  Choice choice(encoder, text, options);
   std::vector<LayerHead> removed;
   for (index_t n = 0; n < count; ++n) removed.push_back(choice.next());
   for (std::size_t l = 0; l < choice.layers().size(); ++l) {

@@ -79,22 +79,24 @@ TEST(Prune, FoldTakesOneOfTwinsAndLosesNothing) {
     return encoder;
   }();
   const std::vector<Segment> text = random_segments(60, 1), held_out = random_segments(20, 2);
-  Encoder pruned = original.clone();
-  const auto gone = as_set(prune_heads(pruned, text, 2, {.ridge = 1e-9}));
-  const bool one_each =
-      (gone.contains({0, 1}) != gone.contains({0, 3})) && (gone.contains({1, 0}) != gone.contains({1, 2}));
-  EXPECT_TRUE(one_each);
-  EXPECT_LT(loss(original, pruned, held_out), 1e-7);
+  for (const Selection selection : {Selection::loss, Selection::error}) {
+    Encoder pruned = original.clone();
+    const auto gone = as_set(prune_heads(pruned, text, 2, {.selection = selection, .ridge = 1e-9}));
+    const bool one_each =
+        (gone.contains({0, 1}) != gone.contains({0, 3})) && (gone.contains({1, 0}) != gone.contains({1, 2}));
+    EXPECT_TRUE(one_each);
+    EXPECT_LT(loss(original, pruned, held_out), 1e-7);
 
-  Encoder plain = original.clone();
-  for (const auto& [layer, head] : gone) {
-    plain.layers()[static_cast<std::size_t>(layer)].attention.remove_heads({{head}});
+    Encoder plain = original.clone();
+    for (const auto& [layer, head] : gone) {
+      plain.layers()[static_cast<std::size_t>(layer)].attention.remove_heads({{head}});
+    }
+    EXPECT_GT(loss(original, plain, held_out), 1e-3);
   }
-  EXPECT_GT(loss(original, plain, held_out), 1e-3);
 }
 
 TEST(Prune, AHeadThatWritesNothingGoesFirst) {
-  for (const Selection selection : {Selection::error, Selection::output}) {
+  for (const Selection selection : {Selection::loss, Selection::error, Selection::output}) {
     Encoder encoder = small_encoder(kVocabulary, kLayers, kHeads, 5);
     const auto silent = encoder.layers()[1].attention.head(2).w_o;
     for (index_t i = 0; i < silent.shape(0); ++i) {
@@ -151,7 +153,7 @@ TEST(Prune, StepsHaveOriginalNumbersAndALayerKeepsAHead) {
 TEST(Prune, AnyNumberOfThreadsGivesTheSameModel) {
   const std::vector<Segment> text = random_segments(30, 12);
   Threads threads(3);
-  for (const Selection selection : {Selection::error, Selection::output, Selection::random}) {
+  for (const Selection selection : {Selection::loss, Selection::error, Selection::output, Selection::random}) {
     Encoder a = small_encoder(kVocabulary, kLayers, kHeads, 11), b = a.clone();
     const auto gone = prune_heads(a, text, 4, {.selection = selection});
     EXPECT_EQ(gone, prune_heads(b, text, 4, {.selection = selection, .threads = &threads}));
@@ -161,6 +163,20 @@ TEST(Prune, AnyNumberOfThreadsGivesTheSameModel) {
       EXPECT_TRUE(std::equal(x.data(), x.data() + x.size(), y.data()));
     }
   }
+}
+
+TEST(Prune, TheLossIsOfTheVectorNotOfTheLayer) {
+  Encoder encoder = small_encoder(kVocabulary, 1, kHeads, 21);
+  const auto loud = encoder.layers().back().attention.head(1).w_o;
+  for (index_t d = 0; d < loud.shape(1); ++d) {  // the same into every feature, which the norm takes away
+    const float value = 3 * loud(0, d);
+    for (index_t e = 0; e < loud.shape(0); ++e) loud(e, d) = value;
+  }
+  const std::vector<Segment> text = random_segments(40, 22);
+  Encoder first = encoder.clone(), second = encoder.clone();
+  EXPECT_EQ(prune_heads(first, text, 1, {.compensation = Compensation::none}), (std::vector<LayerHead>{{0, 1}}));
+  EXPECT_NE(prune_heads(second, text, 1, {.selection = Selection::error, .compensation = Compensation::none}),
+            (std::vector<LayerHead>{{0, 1}}));
 }
 
 TEST(Prune, RandomHeadsAreOfTheSeed) {
