@@ -195,6 +195,45 @@ void AddToDouble(const float* x, double* sums, index_t n) {
   for (; i < n; ++i) sums[i] += static_cast<double>(x[i]);
 }
 
+double SumOfSquares(const float* x, index_t n) {
+  return DoubleSum(n, [&](const auto& load) HWY_ATTR {
+    const auto v = load(x);
+    return hn::Mul(v, v);
+  });
+}
+
+void Adam(const AdamStep& s, const float* gradient, float* p, float* mean, float* square, index_t n) {
+  const F32 d;
+  const F32V beta1 = hn::Set(d, s.beta1), beta2 = hn::Set(d, s.beta2), by = hn::Set(d, s.gradient_scale);
+  const F32V new1 = hn::Set(d, s.one_minus_beta1), new2 = hn::Set(d, s.one_minus_beta2);
+  const F32V decay = hn::Set(d, s.decay), step = hn::Set(d, s.step);
+  const F32V root = hn::Set(d, s.inverse_root_bias), epsilon = hn::Set(d, s.epsilon);
+  const auto update = [&](F32V g, F32V& m, F32V& v, F32V value) HWY_ATTR {
+    g = hn::Mul(g, by);
+    m = hn::MulAdd(beta1, m, hn::Mul(new1, g));
+    v = hn::MulAdd(beta2, v, hn::Mul(new2, hn::Mul(g, g)));
+    const F32V divisor = hn::MulAdd(hn::Sqrt(v), root, epsilon);
+    return hn::Sub(hn::Mul(value, decay), hn::Div(hn::Mul(step, m), divisor));
+  };
+  ForVectors(
+      n,
+      [&](index_t i) HWY_ATTR {
+        F32V m = hn::LoadU(d, mean + i), v = hn::LoadU(d, square + i);
+        hn::StoreU(update(hn::LoadU(d, gradient + i), m, v, hn::LoadU(d, p + i)), d, p + i);
+        hn::StoreU(m, d, mean + i), hn::StoreU(v, d, square + i);
+      },
+      [&](index_t i, index_t count) HWY_ATTR {
+        HWY_ALIGN float part[4][kLanes] = {};
+        const float* const from[4] = {gradient + i, p + i, mean + i, square + i};
+        for (int k = 0; k < 4; ++k) std::copy_n(from[k], count, part[k]);
+        F32V m = hn::Load(d, part[2]), v = hn::Load(d, part[3]);
+        hn::Store(update(hn::Load(d, part[0]), m, v, hn::Load(d, part[1])), d, part[1]);
+        hn::Store(m, d, part[2]), hn::Store(v, d, part[3]);
+        std::copy_n(part[1], count, p + i);
+        std::copy_n(part[2], count, mean + i), std::copy_n(part[3], count, square + i);
+      });
+}
+
 const TrainingTable* Training() {
   static constexpr TrainingTable kTable{.row_statistics = &StatisticsOfRow,
                                         .softmax_gradient = &SoftmaxGradient,
@@ -202,7 +241,9 @@ const TrainingTable* Training() {
                                         .relu_backward = &ReluBackward,
                                         .silu = &Silu,
                                         .silu_backward = &SiluBackward,
-                                        .add_to_double = &AddToDouble};
+                                        .add_to_double = &AddToDouble,
+                                        .sum_of_squares = &SumOfSquares,
+                                        .adam = &Adam};
   return &kTable;
 }
 
